@@ -1,0 +1,446 @@
+//! The typed trace: what processes and the world report, Copy and canonical.
+
+use super::{
+    BrokerEpoch, BrokerId, Chain, Feed, LeaderEpoch, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Sequence,
+    TopicPartition,
+};
+
+/// A set of broker ids 0..=63 as a bit set: what an event can carry of an ISR.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BrokerSet(pub u64);
+impl BrokerSet {
+    /// The set of `ids`.
+    pub fn of(ids: &[BrokerId]) -> Self {
+        Self(ids.iter().fold(0, |set, id| set | 1 << id.0))
+    }
+    /// Whether `id` is in it.
+    pub fn has(self, id: BrokerId) -> bool {
+        (0..64).contains(&id.0) && self.0 & (1 << id.0) != 0
+    }
+    /// How many are in it.
+    pub fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+    /// Whether none is.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Role of a node in the metadata quorum (KRaft).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuorumRole {
+    /// Knows no leader.
+    Unattached,
+    /// Follows a leader.
+    Follower,
+    /// Asks whether it would be voted for (KIP-996).
+    Prospective,
+    /// Stands for election.
+    Candidate,
+    /// Leads.
+    Leader,
+    /// Was leader and has given up.
+    Resigned,
+}
+
+/// One event. Copy, with its parts as plain numbers, so that tracing costs no allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The controller committed a partition registration.
+    PartitionChanged {
+        /// The partition.
+        tp: TopicPartition,
+        /// New leader, -1 for none.
+        leader: BrokerId,
+        /// New leader epoch.
+        leader_epoch: LeaderEpoch,
+        /// New partition epoch.
+        partition_epoch: PartitionEpoch,
+        /// New ISR.
+        isr: BrokerSet,
+        /// New ELR.
+        elr: BrokerSet,
+        /// The leader was elected from outside ISR and ELR.
+        unclean: bool,
+    },
+    /// A broker began to lead a partition.
+    BecameLeader {
+        /// The partition.
+        tp: TopicPartition,
+        /// Under which epoch.
+        epoch: LeaderEpoch,
+        /// Its log end.
+        end: Offset,
+    },
+    /// A broker began to follow.
+    BecameFollower {
+        /// The partition.
+        tp: TopicPartition,
+        /// Under which epoch.
+        epoch: LeaderEpoch,
+        /// Whom.
+        leader: BrokerId,
+    },
+    /// A batch was appended to a replica's log.
+    Appended {
+        /// The partition.
+        tp: TopicPartition,
+        /// Offset of its first record.
+        base: Offset,
+        /// Offset of its last record.
+        last: Offset,
+        /// Its leader epoch.
+        epoch: LeaderEpoch,
+        /// Its producer id.
+        producer: ProducerId,
+        /// Its producer epoch.
+        producer_epoch: ProducerEpoch,
+        /// Its first sequence number.
+        sequence: Sequence,
+        /// Digest of its content.
+        content: u64,
+        /// Appended as leader, else copied as follower.
+        leader: bool,
+        /// An end-of-transaction marker.
+        control: bool,
+    },
+    /// A replica cut its log.
+    Truncated {
+        /// The partition.
+        tp: TopicPartition,
+        /// Log end before.
+        from: Offset,
+        /// Log end after.
+        to: Offset,
+        /// High watermark before.
+        high_watermark: Offset,
+        /// Whether it follows (a restart's recovery is not).
+        follower: bool,
+    },
+    /// A replica's high watermark moved.
+    HighWatermark {
+        /// The partition.
+        tp: TopicPartition,
+        /// New value.
+        offset: Offset,
+        /// Leader epoch it serves under.
+        epoch: LeaderEpoch,
+        /// As leader.
+        leader: bool,
+        /// Committed ISR that the leader knows.
+        isr: BrokerSet,
+        /// Log end of this replica.
+        end: Offset,
+    },
+    /// A leader answered a produce request for one partition.
+    ProduceAnswered {
+        /// The partition.
+        tp: TopicPartition,
+        /// First offset, -1 on error.
+        base: Offset,
+        /// Last offset, -1 on error.
+        last: Offset,
+        /// acks of the request.
+        acks: i8,
+        /// Protocol error code, 0 for none.
+        error: i16,
+        /// It was recognised as a duplicate.
+        duplicate: bool,
+    },
+    /// A client got an error answer or lost a request.
+    ClientError {
+        /// Api key.
+        api: u8,
+        /// Protocol error code; -100 for a lost connection, -101 for a timed-out request.
+        error: i16,
+        /// Node asked.
+        node: BrokerId,
+    },
+    /// A producer's record batch was acknowledged to the application.
+    Acked {
+        /// The partition.
+        tp: TopicPartition,
+        /// First offset, -1 if unknown.
+        base: Offset,
+        /// Records.
+        records: u32,
+        /// First ledger number is not known here; this is the batch's sequence.
+        sequence: Sequence,
+    },
+    /// A producer failed records for good.
+    SendFailed {
+        /// The partition.
+        tp: TopicPartition,
+        /// Records.
+        records: u32,
+        /// Why: protocol code, or -102 for delivery timeout.
+        error: i16,
+    },
+    /// A producer sent a batch again.
+    Retried {
+        /// The partition.
+        tp: TopicPartition,
+        /// Its first sequence number.
+        sequence: Sequence,
+        /// Attempt, 1 for the first retry.
+        attempt: u32,
+    },
+    /// A producer raised its epoch by itself or was given a new id (P-25).
+    ProducerEpochBumped {
+        /// The new id.
+        producer: ProducerId,
+        /// The new epoch.
+        epoch: ProducerEpoch,
+    },
+    /// A producer cannot go on.
+    ProducerFatal {
+        /// Protocol code.
+        error: i16,
+    },
+    /// A reader's position moved without or with records, or was reset.
+    Position {
+        /// The partition.
+        tp: TopicPartition,
+        /// The new position.
+        offset: Offset,
+        /// It was reset by policy or moved back by a truncation.
+        reset: bool,
+    },
+    /// The controller fenced or unfenced a broker.
+    Fencing {
+        /// Which.
+        broker: BrokerId,
+        /// Fenced, else unfenced.
+        fenced: bool,
+    },
+    /// The controller answered a registration.
+    Registration {
+        /// Which broker.
+        broker: BrokerId,
+        /// Its new epoch; -1 when refused.
+        epoch: BrokerEpoch,
+        /// Error code, 0 for none.
+        error: i16,
+    },
+    /// A quorum member changed its role.
+    Quorum {
+        /// Which node.
+        node: BrokerId,
+        /// Quorum epoch.
+        epoch: i32,
+        /// New role.
+        role: QuorumRole,
+    },
+    /// A controller became active or stopped being it.
+    Controller {
+        /// Which node.
+        node: BrokerId,
+        /// Quorum epoch.
+        epoch: i32,
+        /// Active now.
+        active: bool,
+    },
+    /// A broker applied metadata up to this offset.
+    MetadataApplied {
+        /// Offset in the metadata log.
+        offset: Offset,
+    },
+    /// A broker started and has recovered its logs.
+    Recovered {
+        /// After a clean shutdown.
+        clean: bool,
+    },
+    /// A client opened or lost a connection.
+    Connection {
+        /// To which node; negative for a bootstrap id.
+        node: BrokerId,
+        /// Up, else down.
+        up: bool,
+    },
+    /// Anything a test process wants to say.
+    Note {
+        /// Tag.
+        tag: u32,
+        /// Value.
+        value: i64,
+    },
+}
+
+impl Event {
+    /// The event's name, for counts and the trace.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::PartitionChanged { .. } => "partition-changed",
+            Self::BecameLeader { .. } => "became-leader",
+            Self::BecameFollower { .. } => "became-follower",
+            Self::Appended { .. } => "appended",
+            Self::Truncated { .. } => "truncated",
+            Self::HighWatermark { .. } => "high-watermark",
+            Self::ProduceAnswered { .. } => "produce-answered",
+            Self::ClientError { .. } => "client-error",
+            Self::Acked { .. } => "acked",
+            Self::SendFailed { .. } => "send-failed",
+            Self::Retried { .. } => "retried",
+            Self::ProducerEpochBumped { .. } => "producer-epoch-bumped",
+            Self::ProducerFatal { .. } => "producer-fatal",
+            Self::Position { .. } => "position",
+            Self::Fencing { .. } => "fencing",
+            Self::Registration { .. } => "registration",
+            Self::Quorum { .. } => "quorum",
+            Self::Controller { .. } => "controller",
+            Self::MetadataApplied { .. } => "metadata-applied",
+            Self::Recovered { .. } => "recovered",
+            Self::Connection { .. } => "connection",
+            Self::Note { .. } => "note",
+        }
+    }
+}
+
+impl Feed for Event {
+    fn feed(&self, c: &mut Chain) {
+        match *self {
+            Self::PartitionChanged { tp, leader, leader_epoch, partition_epoch, isr, elr, unclean } => {
+                c.u8(1);
+                tp.feed(c);
+                leader.feed(c);
+                leader_epoch.feed(c);
+                partition_epoch.feed(c);
+                c.u64(isr.0);
+                c.u64(elr.0);
+                unclean.feed(c);
+            }
+            Self::BecameLeader { tp, epoch, end } => {
+                c.u8(2);
+                tp.feed(c);
+                epoch.feed(c);
+                end.feed(c);
+            }
+            Self::BecameFollower { tp, epoch, leader } => {
+                c.u8(3);
+                tp.feed(c);
+                epoch.feed(c);
+                leader.feed(c);
+            }
+            Self::Appended { tp, base, last, epoch, producer, producer_epoch, sequence, content, leader, control } => {
+                c.u8(4);
+                tp.feed(c);
+                base.feed(c);
+                last.feed(c);
+                epoch.feed(c);
+                producer.feed(c);
+                producer_epoch.feed(c);
+                sequence.feed(c);
+                c.u64(content);
+                c.u8(u8::from(leader) | u8::from(control) << 1);
+            }
+            Self::Truncated { tp, from, to, high_watermark, follower } => {
+                c.u8(5);
+                tp.feed(c);
+                from.feed(c);
+                to.feed(c);
+                high_watermark.feed(c);
+                follower.feed(c);
+            }
+            Self::HighWatermark { tp, offset, epoch, leader, isr, end } => {
+                c.u8(6);
+                tp.feed(c);
+                offset.feed(c);
+                epoch.feed(c);
+                leader.feed(c);
+                c.u64(isr.0);
+                end.feed(c);
+            }
+            Self::ProduceAnswered { tp, base, last, acks, error, duplicate } => {
+                c.u8(7);
+                tp.feed(c);
+                base.feed(c);
+                last.feed(c);
+                c.u8(acks as u8);
+                c.u16(error as u16);
+                duplicate.feed(c);
+            }
+            Self::ClientError { api, error, node } => {
+                c.u8(8);
+                c.u8(api);
+                c.u16(error as u16);
+                node.feed(c);
+            }
+            Self::Acked { tp, base, records, sequence } => {
+                c.u8(9);
+                tp.feed(c);
+                base.feed(c);
+                c.u32(records);
+                sequence.feed(c);
+            }
+            Self::SendFailed { tp, records, error } => {
+                c.u8(10);
+                tp.feed(c);
+                c.u32(records);
+                c.u16(error as u16);
+            }
+            Self::Retried { tp, sequence, attempt } => {
+                c.u8(11);
+                tp.feed(c);
+                sequence.feed(c);
+                c.u32(attempt);
+            }
+            Self::ProducerEpochBumped { producer, epoch } => {
+                c.u8(12);
+                producer.feed(c);
+                epoch.feed(c);
+            }
+            Self::ProducerFatal { error } => {
+                c.u8(13);
+                c.u16(error as u16);
+            }
+            Self::Position { tp, offset, reset } => {
+                c.u8(14);
+                tp.feed(c);
+                offset.feed(c);
+                reset.feed(c);
+            }
+            Self::Fencing { broker, fenced } => {
+                c.u8(15);
+                broker.feed(c);
+                fenced.feed(c);
+            }
+            Self::Registration { broker, epoch, error } => {
+                c.u8(16);
+                broker.feed(c);
+                epoch.feed(c);
+                c.u16(error as u16);
+            }
+            Self::Quorum { node, epoch, role } => {
+                c.u8(17);
+                node.feed(c);
+                c.u32(epoch as u32);
+                c.u8(role as u8);
+            }
+            Self::Controller { node, epoch, active } => {
+                c.u8(18);
+                node.feed(c);
+                c.u32(epoch as u32);
+                active.feed(c);
+            }
+            Self::MetadataApplied { offset } => {
+                c.u8(19);
+                offset.feed(c);
+            }
+            Self::Recovered { clean } => {
+                c.u8(20);
+                clean.feed(c);
+            }
+            Self::Connection { node, up } => {
+                c.u8(21);
+                node.feed(c);
+                up.feed(c);
+            }
+            Self::Note { tag, value } => {
+                c.u8(22);
+                c.u32(tag);
+                c.i64(value);
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What every process shares: identities, time, rows and batches, random streams, the digest chain, effects.
+
+mod chain;
+mod event;
+mod fixes;
+mod ids;
+mod keymap;
+mod process;
+mod rows;
+mod stream;
+mod time;
+
+pub use chain::{Chain, Feed};
+pub use event::{BrokerSet, Event, QuorumRole};
+pub use fixes::{FIXES, Fix, FixInfo, Fixes};
+pub use ids::{
+    BrokerEpoch, BrokerId, ConnId, FileId, Incarnation, Lane, LeaderEpoch, Offset, PartitionEpoch, Port, ProcessId,
+    ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,
+};
+pub use keymap::KeyMap;
+pub use process::{Addr, ConnEvent, Cx, CxOf, Disk, Effect, Input, Process, Shown, Signal, Wire};
+pub use rows::{Batch, BatchBuilder, BatchKind, Ghost, Marker, ProducerTag, Row, Span};
+pub use stream::{Domain, Stream, Streams};
+pub use time::{EventTime, Millis, Nanos, SimTime};

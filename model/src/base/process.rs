@@ -1,0 +1,279 @@
+//! Pure processes: inputs in, an ordered list of effects out.
+
+use super::{
+    Batch, Chain, ConnId, Domain, Event, Feed, FileId, Fixes, Incarnation, Lane, Millis, Nanos, Offset, Port,
+    ProcessId, Row, SimTime, Stream, Streams, TopicPartition,
+};
+use std::sync::Arc;
+
+/// Where a message goes: a component of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Addr {
+    /// The process.
+    pub process: ProcessId,
+    /// The component: a listener, or the port that opened the connection.
+    pub port: Port,
+}
+impl Feed for Addr {
+    fn feed(&self, chain: &mut Chain) {
+        self.process.feed(chain);
+        self.port.feed(chain);
+    }
+}
+
+/// What happens to a connection, as its holder sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnEvent {
+    /// To the opener: established.
+    Up,
+    /// To the opener: refused, no route or no such name. The id is dead.
+    Refused,
+    /// To either side: the other end closed it, or is gone and its kernel said so (FIN or RST). The id is dead.
+    Reset,
+}
+
+/// What an operator does to a process from outside, short of killing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM: a controlled shutdown.
+    Terminate,
+    /// The workload has ended: send what is buffered, then nothing more.
+    Drain,
+}
+
+/// One input to a process.
+#[derive(Clone, Debug)]
+pub enum Input<M> {
+    /// A message over a connection.
+    Message {
+        /// The connection it came over; answers go back on it.
+        conn: ConnId,
+        /// The sending component.
+        from: Addr,
+        /// The message.
+        message: M,
+    },
+    /// Something happened to a connection.
+    Connection(ConnId, ConnEvent),
+    /// The port's deadline has come.
+    Wake,
+    /// A flush is done: everything written to the file before it survives power loss.
+    Flushed(FileId),
+    /// An operator's signal.
+    Signal(Signal),
+    /// The application is given rows by the workload, to send now. Wholly outside the network.
+    Offer(Arc<[Row]>),
+}
+
+/// Rows that reached an application, a store or a log, shown to the judge. Never read back by the model, not in the digest
+/// beyond the batch's own digest.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Which layer: numbered by the scenario (a reader, a store table).
+    pub layer: u16,
+    /// The partition read from.
+    pub tp: TopicPartition,
+    /// Offset of the first record of `batch` in that partition.
+    pub base: Offset,
+    /// First row of the batch that was shown.
+    pub from: u32,
+    /// One past the last row shown.
+    pub to: u32,
+    /// The batch.
+    pub batch: Arc<Batch>,
+}
+
+/// One effect. The list that a step returns is a timeline: effects below a [`Effect::Work`] leave that much later, the lane
+/// is busy until then, and a kill in between drops the rest. A crash point is an index in this list.
+#[derive(Clone, Debug)]
+pub enum Effect<M, W> {
+    /// Into the page cache: survives kill and freeze, not power loss.
+    Write(FileId, W),
+    /// Makes everything written to the file so far survive power loss; [`Input::Flushed`] comes back to the port.
+    Flush(FileId),
+    /// Opens a connection to a listener. [`ConnEvent::Up`] or [`ConnEvent::Refused`] comes back, or silence.
+    Open {
+        /// Fresh id from [`Cx::connection`].
+        conn: ConnId,
+        /// The listener.
+        to: Addr,
+    },
+    /// Closes a connection (FIN). Nothing more is received on it, what was sent before still arrives.
+    Close(ConnId),
+    /// Sends over a connection; in order, silently lost if it is dead.
+    Send {
+        /// The connection.
+        conn: ConnId,
+        /// The message.
+        message: M,
+    },
+    /// Sets the one deadline of `port` (of this process); `None` clears it. Components keep their own minimum.
+    Wake {
+        /// The port to wake.
+        port: Port,
+        /// When.
+        at: Option<SimTime>,
+    },
+    /// The lane computes for this long; all effects below leave later.
+    Work(Nanos),
+    /// Opens or closes a listener: connects to a closed one are refused.
+    Listen {
+        /// The listener.
+        port: Port,
+        /// Whether it accepts.
+        open: bool,
+    },
+    /// A typed event for trace and laws; never read back by the model.
+    Emit(Event),
+    /// Rows for the judge; never read back by the model.
+    Show(Shown),
+    /// The process ends by itself.
+    Exit,
+}
+
+/// A message on the wire.
+pub trait Wire: Clone + Feed {
+    /// Size on the wire in bytes, for bandwidth.
+    fn bytes(&self) -> u32;
+    /// Small number of its kind, for counts and crash points.
+    fn kind(&self) -> u8;
+    /// Name of its kind, for the trace.
+    fn name(&self) -> &'static str;
+}
+
+/// What a process keeps on disk.
+pub trait Disk: Clone + Default {
+    /// One write.
+    type Write: Clone + Feed;
+    /// Applies a write to the page cache.
+    fn apply(&mut self, file: FileId, write: &Self::Write);
+    /// Everything in `file` now survives power loss.
+    fn flushed(&mut self, file: FileId);
+    /// Power is lost: each file falls back to what was flushed plus some prefix of the rest, drawn from `stream` (L-20).
+    fn lose_power(&mut self, stream: &mut Stream);
+}
+
+/// A simulated process: a state machine whose only output is an ordered list of effects.
+pub trait Process: Clone + Sized {
+    /// What it is started with.
+    type Config;
+    /// Its disk.
+    type Disk: Disk;
+    /// What it sends and receives.
+    type Message: Wire;
+    /// Starts from what is on disk. Effects may be pushed.
+    fn start(config: &Arc<Self::Config>, disk: &Self::Disk, cx: &mut CxOf<'_, Self>) -> Self;
+    /// Takes one input at one of its ports.
+    fn step(&mut self, port: Port, input: Input<Self::Message>, cx: &mut CxOf<'_, Self>);
+    /// The thread that serves a port.
+    fn lane(&self, port: Port) -> Lane;
+}
+
+/// The context of a process `P`.
+pub type CxOf<'a, P> = Cx<'a, <P as Process>::Message, <<P as Process>::Disk as Disk>::Write>;
+
+/// What a step sees of the world, and where its effects go.
+pub struct Cx<'a, M, W> {
+    /// Simulated time; drives timers.
+    pub now: SimTime,
+    /// This process.
+    pub me: ProcessId,
+    /// Which start of it this is.
+    pub incarnation: Incarnation,
+    /// The port that has the input.
+    pub port: Port,
+    /// Fixes in force.
+    pub fixes: Fixes,
+    /// Skew of the process's own clock against simulated time in ms.
+    pub skew: i64,
+    streams: Streams,
+    next_connection: &'a mut u64,
+    effects: &'a mut Vec<Effect<M, W>>,
+}
+
+impl<'a, M, W> Cx<'a, M, W> {
+    /// A context. For the world and for tests.
+    pub fn new(
+        now: SimTime,
+        me: ProcessId,
+        incarnation: Incarnation,
+        port: Port,
+        fixes: Fixes,
+        skew: i64,
+        streams: Streams,
+        next_connection: &'a mut u64,
+        effects: &'a mut Vec<Effect<M, W>>,
+    ) -> Self {
+        Self { now, me, incarnation, port, fixes, skew, streams, next_connection, effects }
+    }
+
+    /// Kafka's clock for timers: the millisecond that has begun.
+    pub fn millis(&self) -> Millis {
+        self.now.millis()
+    }
+    /// The process's own, perhaps skewed, clock: for stamps on records only.
+    pub fn wall(&self) -> Millis {
+        Millis(self.now.millis().0 + self.skew)
+    }
+    /// The random stream of this process, in this incarnation, for `purpose`. Components keep it.
+    pub fn stream(&self, purpose: &str) -> Stream {
+        let entity = u64::from(self.me.0) << 32 | u64::from(self.incarnation.0);
+        self.streams.stream(Domain::Process, entity, purpose)
+    }
+    /// A fresh connection id.
+    pub fn connection(&mut self) -> ConnId {
+        *self.next_connection += 1;
+        ConnId(u64::from(self.me.0) << 40 | *self.next_connection)
+    }
+    /// Opens a connection from this port to `to`.
+    pub fn open(&mut self, to: Addr) -> ConnId {
+        let conn = self.connection();
+        self.effects.push(Effect::Open { conn, to });
+        conn
+    }
+    /// Closes a connection.
+    pub fn close(&mut self, conn: ConnId) {
+        self.effects.push(Effect::Close(conn));
+    }
+    /// Sends a message.
+    pub fn send(&mut self, conn: ConnId, message: M) {
+        self.effects.push(Effect::Send { conn, message });
+    }
+    /// Writes to the page cache.
+    pub fn write(&mut self, file: FileId, write: W) {
+        self.effects.push(Effect::Write(file, write));
+    }
+    /// Flushes a file.
+    pub fn flush(&mut self, file: FileId) {
+        self.effects.push(Effect::Flush(file));
+    }
+    /// Sets this port's deadline.
+    pub fn wake(&mut self, at: Option<SimTime>) {
+        let port = self.port;
+        self.effects.push(Effect::Wake { port, at });
+    }
+    /// Sets another port's deadline.
+    pub fn wake_port(&mut self, port: Port, at: Option<SimTime>) {
+        self.effects.push(Effect::Wake { port, at });
+    }
+    /// Computes for `d`.
+    pub fn work(&mut self, d: Nanos) {
+        self.effects.push(Effect::Work(d));
+    }
+    /// Opens or closes a listener.
+    pub fn listen(&mut self, port: Port, open: bool) {
+        self.effects.push(Effect::Listen { port, open });
+    }
+    /// Tells trace and laws.
+    pub fn emit(&mut self, event: Event) {
+        self.effects.push(Effect::Emit(event));
+    }
+    /// Shows rows to the judge.
+    pub fn show(&mut self, shown: Shown) {
+        self.effects.push(Effect::Show(shown));
+    }
+    /// Ends the process.
+    pub fn exit(&mut self) {
+        self.effects.push(Effect::Exit);
+    }
+}

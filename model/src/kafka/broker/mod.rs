@@ -1,0 +1,1 @@
+//! A broker process: request handling, replica fetchers, metadata, life cycle.

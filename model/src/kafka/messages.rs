@@ -1,0 +1,512 @@
+//! What goes over the wire between clients, brokers and controllers.
+
+use super::ErrorCode;
+use super::controller::messages::{ControllerReply, ControllerRequest};
+use super::log::{AbortedTxn, Entry, Isolation};
+use super::quorum::messages::{QuorumReply, QuorumRequest};
+use crate::base::{
+    Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId,
+    TopicPartition, Wire,
+};
+use std::sync::Arc;
+
+/// A request or its answer. Answers come on the connection of the request, with its correlation id.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A request.
+    Request {
+        /// Chosen by the client, unique on its connection.
+        correlation: u32,
+        /// What is asked.
+        body: Request,
+    },
+    /// An answer.
+    Reply {
+        /// That of the request.
+        correlation: u32,
+        /// What is answered.
+        body: Reply,
+    },
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// First on every client connection; only its round trip matters.
+    ApiVersions,
+    /// Cluster metadata.
+    Metadata(MetadataRequest),
+    /// Append batches.
+    Produce(ProduceRequest),
+    /// Read, by a consumer or a follower.
+    Fetch(FetchRequest),
+    /// Offsets by time stamp: only latest and earliest.
+    ListOffsets(ListOffsetsRequest),
+    /// End offset of a leader epoch (KIP-101, KIP-320).
+    OffsetsForLeaderEpoch(OffsetsForLeaderEpochRequest),
+    /// A producer id (P-1).
+    InitProducerId(InitProducerIdRequest),
+    /// To the active controller.
+    Controller(ControllerRequest),
+    /// Among quorum voters and observers.
+    Quorum(QuorumRequest),
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// To [`Request::ApiVersions`].
+    ApiVersions,
+    /// To [`Request::Metadata`].
+    Metadata(MetadataReply),
+    /// To [`Request::Produce`]; none is sent for acks=0.
+    Produce(ProduceReply),
+    /// To [`Request::Fetch`].
+    Fetch(FetchReply),
+    /// To [`Request::ListOffsets`].
+    ListOffsets(ListOffsetsReply),
+    /// To [`Request::OffsetsForLeaderEpoch`].
+    OffsetsForLeaderEpoch(OffsetsForLeaderEpochReply),
+    /// To [`Request::InitProducerId`].
+    InitProducerId(InitProducerIdReply),
+    /// To [`Request::Controller`].
+    Controller(ControllerReply),
+    /// To [`Request::Quorum`].
+    Quorum(QuorumReply),
+}
+
+/// Asks for leaders. `None` asks for all topics.
+#[derive(Clone, Debug)]
+pub struct MetadataRequest {
+    /// The topics asked for.
+    pub topics: Option<Arc<[TopicId]>>,
+}
+/// A broker that is alive in the answering broker's metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BrokerInfo {
+    /// Its id.
+    pub id: BrokerId,
+    /// Its client listener.
+    pub addr: Addr,
+}
+/// A partition's leader as the answering broker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionInfo {
+    /// The partition.
+    pub tp: TopicPartition,
+    /// LEADER_NOT_AVAILABLE where there is no leader or it is not alive.
+    pub error: ErrorCode,
+    /// The leader, -1 for none.
+    pub leader: BrokerId,
+    /// Its epoch.
+    pub epoch: LeaderEpoch,
+}
+/// Cluster metadata, as old as the answering broker's (C-9).
+#[derive(Clone, Debug)]
+pub struct MetadataReply {
+    /// Brokers that are alive, by id.
+    pub brokers: Arc<[BrokerInfo]>,
+    /// Partitions of the topics asked for, in order.
+    pub partitions: Arc<[PartitionInfo]>,
+    /// Topics asked for that this broker does not know.
+    pub unknown: Arc<[TopicId]>,
+}
+
+/// One batch for each partition named.
+#[derive(Clone, Debug)]
+pub struct ProduceRequest {
+    /// -1 all, 1 leader, 0 none.
+    pub acks: i8,
+    /// Broker-side timeout for acks=all.
+    pub timeout: Millis,
+    /// Api version: from 10 on answers may carry the new leader, from 11 on TRANSACTION_ABORTABLE, from 12 on TV2.
+    pub version: u8,
+    /// The batches.
+    pub batches: Vec<(TopicPartition, Arc<Batch>)>,
+}
+/// The answer for one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducedPartition {
+    /// The partition.
+    pub tp: TopicPartition,
+    /// The error.
+    pub error: ErrorCode,
+    /// Offset of the first record; that of the first time for a duplicate; -1 on error.
+    pub base: Offset,
+    /// Log start offset of the leader.
+    pub log_start: Offset,
+    /// The new leader, where the error says that it moved (KIP-951).
+    pub leader: Option<(BrokerId, LeaderEpoch)>,
+}
+/// Answer to a produce request.
+#[derive(Clone, Debug)]
+pub struct ProduceReply {
+    /// One a partition, in the order of the request.
+    pub partitions: Vec<ProducedPartition>,
+}
+
+/// A partition of a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchPartition {
+    /// The partition.
+    pub tp: TopicPartition,
+    /// First offset wanted.
+    pub offset: Offset,
+    /// Leader epoch the asker knows; -1 is not checked.
+    pub leader_epoch: LeaderEpoch,
+    /// Epoch of the record before `offset`, from followers; -1 otherwise.
+    pub last_fetched_epoch: LeaderEpoch,
+    /// The follower's log start.
+    pub log_start: Offset,
+    /// Limit for this partition in bytes.
+    pub max_bytes: u32,
+}
+/// Reads from partitions. With a session (id other than 0 and epoch above 0) only changes are named.
+#[derive(Clone, Debug)]
+pub struct FetchRequest {
+    /// The follower, or `None` for a consumer.
+    pub replica: Option<(BrokerId, BrokerEpoch)>,
+    /// How long the broker may wait for `min_bytes`.
+    pub max_wait: Millis,
+    /// Bytes that end the wait.
+    pub min_bytes: u32,
+    /// Limit for the whole answer.
+    pub max_bytes: u32,
+    /// Upper bound.
+    pub isolation: Isolation,
+    /// Session id, 0 for none.
+    pub session: u32,
+    /// 0 opens a session (a full fetch), -1 wants none, else the next incremental epoch.
+    pub session_epoch: i32,
+    /// Partitions named, in order.
+    pub partitions: Vec<FetchPartition>,
+    /// Partitions that leave the session.
+    pub forget: Vec<TopicPartition>,
+}
+/// The answer for one partition.
+#[derive(Clone, Debug)]
+pub struct FetchedPartition {
+    /// The partition.
+    pub tp: TopicPartition,
+    /// The error.
+    pub error: ErrorCode,
+    /// High watermark.
+    pub high_watermark: Offset,
+    /// Last stable offset; -1 where unknown.
+    pub last_stable: Offset,
+    /// Log start.
+    pub log_start: Offset,
+    /// Where the logs part: the leader's (epoch, end offset); no data then (L-10).
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// Aborted transactions, only for read_committed.
+    pub aborted: Arc<[AbortedTxn]>,
+    /// Whole batches.
+    pub entries: Arc<[Entry]>,
+    /// Bytes returned, with a batch that was cut off at the end.
+    pub bytes: u32,
+    /// The new leader, where the error says that it moved (KIP-951).
+    pub leader: Option<(BrokerId, LeaderEpoch)>,
+}
+/// Answer to a fetch.
+#[derive(Clone, Debug)]
+pub struct FetchReply {
+    /// Error of the session.
+    pub error: ErrorCode,
+    /// Session id, 0 for none.
+    pub session: u32,
+    /// Partitions with anything to say, in the order in which they were read.
+    pub partitions: Vec<FetchedPartition>,
+}
+
+/// Which end of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetSpec {
+    /// -1 on the wire.
+    Latest,
+    /// -2 on the wire.
+    Earliest,
+}
+/// Asks for offsets at either end.
+#[derive(Clone, Debug)]
+pub struct ListOffsetsRequest {
+    /// Upper bound of latest.
+    pub isolation: Isolation,
+    /// Partition, which end, leader epoch the asker knows.
+    pub partitions: Vec<(TopicPartition, OffsetSpec, LeaderEpoch)>,
+}
+/// Partition, error, offset, leader epoch of that offset.
+#[derive(Clone, Debug)]
+pub struct ListOffsetsReply {
+    /// One a partition.
+    pub partitions: Vec<(TopicPartition, ErrorCode, Offset, LeaderEpoch)>,
+}
+/// Asks where leader epochs end.
+#[derive(Clone, Debug)]
+pub struct OffsetsForLeaderEpochRequest {
+    /// Partition, epoch asked for, current leader epoch the asker knows.
+    pub partitions: Vec<(TopicPartition, LeaderEpoch, LeaderEpoch)>,
+}
+/// Partition, error, epoch, end offset; -1 where undefined.
+#[derive(Clone, Debug)]
+pub struct OffsetsForLeaderEpochReply {
+    /// One a partition.
+    pub partitions: Vec<(TopicPartition, ErrorCode, LeaderEpoch, Offset)>,
+}
+/// Asks for a producer id; the transactional form comes with the coordinator.
+#[derive(Clone, Copy, Debug)]
+pub struct InitProducerIdRequest {
+    /// The id held, -1 for none.
+    pub producer: ProducerId,
+    /// Its epoch, -1 for none.
+    pub epoch: ProducerEpoch,
+}
+/// A producer id.
+#[derive(Clone, Copy, Debug)]
+pub struct InitProducerIdReply {
+    /// The error.
+    pub error: ErrorCode,
+    /// The id.
+    pub producer: ProducerId,
+    /// The epoch.
+    pub epoch: ProducerEpoch,
+}
+
+impl Request {
+    /// Name, as Kafka's `ApiKeys` has it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::ApiVersions => "ApiVersions",
+            Self::Metadata(_) => "Metadata",
+            Self::Produce(_) => "Produce",
+            Self::Fetch(_) => "Fetch",
+            Self::ListOffsets(_) => "ListOffsets",
+            Self::OffsetsForLeaderEpoch(_) => "OffsetForLeaderEpoch",
+            Self::InitProducerId(_) => "InitProducerId",
+            Self::Controller(r) => r.name(),
+            Self::Quorum(r) => r.name(),
+        }
+    }
+    /// Kafka's api key, as far as there is one byte of it.
+    pub const fn key(&self) -> u8 {
+        match self {
+            Self::Produce(_) => 0,
+            Self::Fetch(_) => 1,
+            Self::ListOffsets(_) => 2,
+            Self::Metadata(_) => 3,
+            Self::ApiVersions => 18,
+            Self::InitProducerId(_) => 22,
+            Self::OffsetsForLeaderEpoch(_) => 23,
+            Self::Controller(r) => r.key(),
+            Self::Quorum(r) => r.key(),
+        }
+    }
+}
+impl Reply {
+    /// Kafka's api key of the request it answers.
+    pub const fn key(&self) -> u8 {
+        match self {
+            Self::Produce(_) => 0,
+            Self::Fetch(_) => 1,
+            Self::ListOffsets(_) => 2,
+            Self::Metadata(_) => 3,
+            Self::ApiVersions => 18,
+            Self::InitProducerId(_) => 22,
+            Self::OffsetsForLeaderEpoch(_) => 23,
+            Self::Controller(r) => r.key(),
+            Self::Quorum(r) => r.key(),
+        }
+    }
+}
+
+impl Wire for Message {
+    fn bytes(&self) -> u32 {
+        const HEADER: u32 = 40;
+        HEADER
+            + match self {
+                Self::Request { body, .. } => match body {
+                    Request::ApiVersions => 20,
+                    Request::Metadata(r) => 8 + 20 * r.topics.as_ref().map_or(0, |t| t.len() as u32),
+                    Request::Produce(r) => r.batches.iter().map(|(_, b)| 12 + b.bytes).sum::<u32>(),
+                    Request::Fetch(r) => 40 + 32 * r.partitions.len() as u32 + 8 * r.forget.len() as u32,
+                    Request::ListOffsets(r) => 24 * r.partitions.len() as u32,
+                    Request::OffsetsForLeaderEpoch(r) => 16 * r.partitions.len() as u32,
+                    Request::InitProducerId(_) => 16,
+                    Request::Controller(r) => r.bytes(),
+                    Request::Quorum(r) => r.bytes(),
+                },
+                Self::Reply { body, .. } => match body {
+                    Reply::ApiVersions => 600,
+                    Reply::Metadata(r) => 30 * r.brokers.len() as u32 + 40 * r.partitions.len() as u32,
+                    Reply::Produce(r) => 40 * r.partitions.len() as u32,
+                    Reply::Fetch(r) => 16 + r.partitions.iter().map(|p| 60 + p.bytes).sum::<u32>(),
+                    Reply::ListOffsets(r) => 28 * r.partitions.len() as u32,
+                    Reply::OffsetsForLeaderEpoch(r) => 20 * r.partitions.len() as u32,
+                    Reply::InitProducerId(_) => 16,
+                    Reply::Controller(r) => r.bytes(),
+                    Reply::Quorum(r) => r.bytes(),
+                },
+            }
+    }
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Request { body, .. } => body.key(),
+            Self::Reply { body, .. } => 128 | body.key(),
+        }
+    }
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Request { body, .. } => body.name(),
+            Self::Reply { body, .. } => match body {
+                Reply::ApiVersions => "ApiVersions reply",
+                Reply::Metadata(_) => "Metadata reply",
+                Reply::Produce(_) => "Produce reply",
+                Reply::Fetch(_) => "Fetch reply",
+                Reply::ListOffsets(_) => "ListOffsets reply",
+                Reply::OffsetsForLeaderEpoch(_) => "OffsetForLeaderEpoch reply",
+                Reply::InitProducerId(_) => "InitProducerId reply",
+                Reply::Controller(r) => r.name(),
+                Reply::Quorum(r) => r.name(),
+            },
+        }
+    }
+}
+
+impl Feed for Message {
+    fn feed(&self, c: &mut Chain) {
+        c.u8(self.kind());
+        match self {
+            Self::Request { correlation, body } => {
+                c.u32(*correlation);
+                body.feed(c);
+            }
+            Self::Reply { correlation, body } => {
+                c.u32(*correlation);
+                body.feed(c);
+            }
+        }
+    }
+}
+impl Feed for Request {
+    fn feed(&self, c: &mut Chain) {
+        match self {
+            Self::ApiVersions => {}
+            Self::Metadata(r) => r.topics.feed(c),
+            Self::Produce(r) => {
+                c.u8(r.acks as u8);
+                r.timeout.feed(c);
+                c.u8(r.version);
+                r.batches.feed(c);
+            }
+            Self::Fetch(r) => {
+                r.replica.feed(c);
+                r.max_wait.feed(c);
+                c.u32(r.min_bytes);
+                c.u32(r.max_bytes);
+                c.u8(r.isolation as u8);
+                c.u32(r.session);
+                c.u32(r.session_epoch as u32);
+                r.partitions.feed(c);
+                r.forget.feed(c);
+            }
+            Self::ListOffsets(r) => {
+                c.u8(r.isolation as u8);
+                for (tp, spec, epoch) in &r.partitions {
+                    tp.feed(c);
+                    c.u8(*spec as u8);
+                    epoch.feed(c);
+                }
+            }
+            Self::OffsetsForLeaderEpoch(r) => {
+                for (tp, epoch, current) in &r.partitions {
+                    tp.feed(c);
+                    epoch.feed(c);
+                    current.feed(c);
+                }
+            }
+            Self::InitProducerId(r) => {
+                r.producer.feed(c);
+                r.epoch.feed(c);
+            }
+            Self::Controller(r) => r.feed(c),
+            Self::Quorum(r) => r.feed(c),
+        }
+    }
+}
+impl Feed for FetchPartition {
+    fn feed(&self, c: &mut Chain) {
+        self.tp.feed(c);
+        self.offset.feed(c);
+        self.leader_epoch.feed(c);
+        self.last_fetched_epoch.feed(c);
+        self.log_start.feed(c);
+        c.u32(self.max_bytes);
+    }
+}
+impl Feed for Reply {
+    fn feed(&self, c: &mut Chain) {
+        match self {
+            Self::ApiVersions => {}
+            Self::Metadata(r) => {
+                for b in r.brokers.iter() {
+                    b.id.feed(c);
+                    b.addr.feed(c);
+                }
+                for p in r.partitions.iter() {
+                    p.tp.feed(c);
+                    p.error.feed(c);
+                    p.leader.feed(c);
+                    p.epoch.feed(c);
+                }
+                r.unknown.feed(c);
+            }
+            Self::Produce(r) => {
+                for p in &r.partitions {
+                    p.tp.feed(c);
+                    p.error.feed(c);
+                    p.base.feed(c);
+                    p.log_start.feed(c);
+                    p.leader.feed(c);
+                }
+            }
+            Self::Fetch(r) => {
+                r.error.feed(c);
+                c.u32(r.session);
+                for p in &r.partitions {
+                    p.tp.feed(c);
+                    p.error.feed(c);
+                    p.high_watermark.feed(c);
+                    p.last_stable.feed(c);
+                    p.log_start.feed(c);
+                    p.diverging.feed(c);
+                    p.aborted.feed(c);
+                    p.entries.feed(c);
+                    c.u32(p.bytes);
+                    p.leader.feed(c);
+                }
+            }
+            Self::ListOffsets(r) => {
+                for (tp, error, offset, epoch) in &r.partitions {
+                    tp.feed(c);
+                    error.feed(c);
+                    offset.feed(c);
+                    epoch.feed(c);
+                }
+            }
+            Self::OffsetsForLeaderEpoch(r) => {
+                for (tp, error, epoch, end) in &r.partitions {
+                    tp.feed(c);
+                    error.feed(c);
+                    epoch.feed(c);
+                    end.feed(c);
+                }
+            }
+            Self::InitProducerId(r) => {
+                r.error.feed(c);
+                r.producer.feed(c);
+                r.epoch.feed(c);
+            }
+            Self::Controller(r) => r.feed(c),
+            Self::Quorum(r) => r.feed(c),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Kafka 4.3 as it is: logs, replication, the controller, clients. Rule ids (`L-3`, `R-12`) are those of the fidelity spec.
+
+pub mod broker;
+pub mod client;
+pub mod controller;
+mod error;
+pub mod log;
+pub mod messages;
+pub mod partition;
+pub mod quorum;
+
+pub use error::ErrorCode;

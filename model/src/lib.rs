@@ -1,0 +1,9 @@
+//! What Tidemark simulates: the rules and processes of Kafka, pure and deterministic.
+//!
+//! Nothing in this crate reads a clock, does I/O, starts a thread or draws a random number of its own: time, inputs and
+//! random streams are handed in, and all that a process does comes out as an ordered list of effects ([`base::Effect`]).
+//! The crate knows neither the world that runs it nor the judge that checks it.
+#![deny(missing_docs)]
+
+pub mod base;
+pub mod kafka;

@@ -1,0 +1,1 @@
+//! Runners of kafka/partition_change, replication_control, heartbeat.

@@ -1,0 +1,1 @@
+//! Runners of librdkafka/connection.

@@ -1,0 +1,1 @@
+//! Runners of kafka/producer_state, log, leader_epoch.

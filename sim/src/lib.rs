@@ -1,0 +1,1 @@
+//! How the model is run.

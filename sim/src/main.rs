@@ -1,0 +1,2 @@
+//! The `sim` command.
+fn main() {}
