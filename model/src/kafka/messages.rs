@@ -4,6 +4,7 @@ use super::ErrorCode;
 use super::controller::messages::{ControllerReply, ControllerRequest};
 use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
+use super::txn_messages::{CoordinatorReply, CoordinatorRequest};
 use crate::base::{
     Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId,
     TopicPartition, Wire,
@@ -50,6 +51,8 @@ pub enum Request {
     Controller(ControllerRequest),
     /// Among quorum voters and observers.
     Quorum(QuorumRequest),
+    /// To, or about, a transaction or group coordinator.
+    Coordinator(CoordinatorRequest),
 }
 
 /// An answer.
@@ -73,6 +76,8 @@ pub enum Reply {
     Controller(ControllerReply),
     /// To [`Request::Quorum`].
     Quorum(QuorumReply),
+    /// To [`Request::Coordinator`].
+    Coordinator(CoordinatorReply),
 }
 
 /// Asks for leaders. `None` asks for all topics.
@@ -284,6 +289,7 @@ impl Request {
             Self::InitProducerId(_) => "InitProducerId",
             Self::Controller(r) => r.name(),
             Self::Quorum(r) => r.name(),
+            Self::Coordinator(r) => r.name(),
         }
     }
     /// Kafka's api key, as far as there is one byte of it.
@@ -298,6 +304,7 @@ impl Request {
             Self::OffsetsForLeaderEpoch(_) => 23,
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
+            Self::Coordinator(r) => r.key(),
         }
     }
 }
@@ -314,6 +321,7 @@ impl Reply {
             Self::OffsetsForLeaderEpoch(_) => 23,
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
+            Self::Coordinator(r) => r.key(),
         }
     }
 }
@@ -333,6 +341,7 @@ impl Wire for Message {
                     Request::InitProducerId(_) => 16,
                     Request::Controller(r) => r.bytes(),
                     Request::Quorum(r) => r.bytes(),
+                    Request::Coordinator(r) => r.bytes(),
                 },
                 Self::Reply { body, .. } => match body {
                     Reply::ApiVersions => 600,
@@ -344,6 +353,7 @@ impl Wire for Message {
                     Reply::InitProducerId(_) => 16,
                     Reply::Controller(r) => r.bytes(),
                     Reply::Quorum(r) => r.bytes(),
+                    Reply::Coordinator(r) => r.bytes(),
                 },
             }
     }
@@ -366,6 +376,7 @@ impl Wire for Message {
                 Reply::InitProducerId(_) => "InitProducerId reply",
                 Reply::Controller(r) => r.name(),
                 Reply::Quorum(r) => r.name(),
+                Reply::Coordinator(r) => r.name(),
             },
         }
     }
@@ -429,6 +440,7 @@ impl Feed for Request {
             }
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
+            Self::Coordinator(r) => r.feed(c),
         }
     }
 }
@@ -507,6 +519,7 @@ impl Feed for Reply {
             }
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
+            Self::Coordinator(r) => r.feed(c),
         }
     }
 }

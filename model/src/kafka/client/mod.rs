@@ -2,6 +2,7 @@
 
 mod cluster;
 mod network;
+pub mod rdkafka;
 
 pub use cluster::{ClusterView, Leader};
 pub use network::Network;

@@ -1,0 +1,341 @@
+//! Metadata and coordinators: when librdkafka asks for them, and what an answer changes (K-21 to K-24, K-26).
+
+use super::broker::{Handle, Role, State};
+use super::config::RdConfig;
+use super::connections::Connections;
+use super::errors::{RdError, TxnAction, TxnApi, retry_after, txn_action};
+use super::partition::retry_backoff;
+use super::producer::{RdProducer, Tag};
+use super::txn::TxnState;
+use crate::base::{BrokerId, Fix, LeaderEpoch, Millis, TopicId, TopicPartition};
+use crate::kafka::ErrorCode;
+use crate::kafka::client::Leader;
+use crate::kafka::messages::{MetadataReply, MetadataRequest, Reply, Request};
+use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Delay of a coordinator look-up after its connection broke, an attempt failed, or it was decommissioned (K-22).
+const QUERY_DELAY: Millis = Millis(500);
+
+/// What a client knows of the cluster, and when it asks again.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    topics: BTreeSet<TopicId>,
+    leaders: BTreeMap<TopicPartition, Leader>,
+    /// Main timer, once a second: expired records, refresh for unavailable topics.
+    tick: Millis,
+    /// `topic.metadata.refresh.interval.ms`.
+    refresh: Millis,
+    /// Query for partitions without a leader, at `retry.backoff.ms` doubling to its maximum.
+    fast: Option<(Millis, u32)>,
+    /// A broker is looked for again, if there is none.
+    any: Option<Millis>,
+    asked: bool,
+    query: Option<Millis>,
+    finding: bool,
+    group: Group,
+}
+
+/// The group coordinator, as the cache of `send_offsets_to_transaction` has it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    handle: Option<Handle>,
+    asking: bool,
+    not_before: Millis,
+    tries: u32,
+}
+
+impl Cluster {
+    /// Nothing known at `now`.
+    pub fn new(now: Millis, config: &RdConfig) -> Self {
+        Self {
+            topics: BTreeSet::new(),
+            leaders: BTreeMap::new(),
+            tick: now + Millis(1_000),
+            refresh: now.saturating_add(config.metadata_refresh),
+            fast: None,
+            any: config.idempotence.then_some(now),
+            asked: false,
+            query: None,
+            finding: false,
+            group: Group::default(),
+        }
+    }
+    /// The leader of a partition, as far as known.
+    pub fn leader(&self, tp: TopicPartition) -> Option<Leader> {
+        self.leaders.get(&tp).copied()
+    }
+    /// A topic is used from now on; a new one is asked for at once.
+    pub fn use_topic(&mut self, topic: TopicId) {
+        if self.topics.insert(topic) {
+            self.fast = Some((Millis::ZERO, 0));
+        }
+    }
+    /// The coordinator is to be asked for at `at`, unless that is due anyway.
+    pub fn query_coordinator(&mut self, at: Millis) {
+        if self.query.is_none() {
+            self.query = Some(at);
+        }
+    }
+    /// The group coordinator is not the one that was cached.
+    pub fn forget_group(&mut self) {
+        self.group.handle = None;
+    }
+    /// When something is due by time alone.
+    pub fn deadline(&self) -> Millis {
+        let group = if self.group.asking { Millis::MAX } else { self.group.not_before };
+        [Some(self.tick), Some(self.refresh), self.fast.map(|f| f.0), self.any, self.query]
+            .into_iter()
+            .flatten()
+            .chain((group != Millis::ZERO).then_some(group))
+            .min()
+            .unwrap_or(Millis::MAX)
+    }
+}
+
+/// Any broker will do, and none is connected or connecting: begins again with the bootstrap list and fresh back-offs. This
+/// is why `reconnect.backoff.max.ms` has no effect when all known brokers refuse (R).
+fn demand_any(net: &mut Connections<Tag>, now: Millis, config: &RdConfig) {
+    if net.all_down() {
+        if net.brokers.iter().any(|b| b.real() && b.backoff.due > now) {
+            net.rebootstrap(config);
+        }
+        net.connect_any(now, config);
+    }
+}
+
+impl RdProducer {
+    /// Asks a random connected broker for metadata; `topics`: with the leaders of the topics in use. Gives whether there
+    /// was one to ask.
+    fn ask_metadata(&mut self, topics: bool, now: Millis) -> bool {
+        let Some(handle) = self.net.any_up() else { return false };
+        let topics: Vec<TopicId> =
+            if topics { self.cluster.topics.iter().copied().collect() } else { Vec::new() };
+        let body = Request::Metadata(MetadataRequest { topics: Some(topics.into()) });
+        self.net.send(handle, Tag::Metadata, body, now + self.config.socket_timeout());
+        self.cluster.asked = true;
+        true
+    }
+    /// Leaders may have moved: asks, unless an answer is awaited.
+    pub(super) fn refresh_metadata(&mut self, now: Millis) {
+        if !self.cluster.asked {
+            self.ask_metadata(true, now);
+        }
+    }
+
+    pub(super) fn broker_up(&mut self, handle: Handle, now: Millis) {
+        if self.net.broker(handle).is_some_and(|b| b.role == Role::Bootstrap) {
+            let all = self.cluster.fast.is_some();
+            self.ask_metadata(all, now);
+        }
+    }
+    /// A connection broke (`established`) or could not be made.
+    pub(super) fn broker_down(&mut self, handle: Handle, established: bool, now: Millis) {
+        if self.net.broker(handle).is_some_and(|b| b.role == Role::Coordinator) {
+            self.cluster.query_coordinator(now + QUERY_DELAY);
+        }
+        if established {
+            // "broker down": the list of brokers is asked for, once for every connection that breaks.
+            self.ask_metadata(false, now);
+        } else if self.cluster.group.handle == Some(handle) {
+            // A failed attempt, and only that, makes send_offsets look the group's coordinator up again (K-26, R).
+            self.cluster.group.handle = None;
+        }
+    }
+
+    pub(super) fn metadata_answered(&mut self, result: Result<Reply, RdError>, now: Millis) {
+        self.cluster.asked = false;
+        let Ok(Reply::Metadata(reply)) = result else { return };
+        let brokers: Vec<_> = reply.brokers.iter().map(|b| (b.id, b.addr)).collect();
+        let gone = self.net.learn(&brokers, &self.config);
+        for node in gone {
+            self.decommissioned(node, now);
+        }
+        self.learn_leaders(&reply);
+        if self.cluster.fast.is_some() && !self.leaderless() {
+            self.cluster.fast = None;
+        }
+    }
+    /// A node is not in the metadata any more: its handle is gone, and with it the coordinator bound to it (K-22d).
+    fn decommissioned(&mut self, node: BrokerId, now: Millis) {
+        self.cluster.leaders.retain(|_, l| l.node != node);
+        self.partitions.values_mut().filter(|p| p.leader == node).for_each(|p| p.leader = BrokerId::NONE);
+        let bound = self.net.brokers.iter().find(|b| b.role == Role::Coordinator && b.bound == Some(node));
+        if let Some(handle) = bound.map(|b| b.handle) {
+            self.net.bind(handle, None, now, &self.config);
+            self.cluster.query_coordinator(now + QUERY_DELAY);
+        }
+    }
+    fn learn_leaders(&mut self, reply: &MetadataReply) {
+        for p in reply.partitions.iter() {
+            let known = self.cluster.leaders.get(&p.tp).map_or(LeaderEpoch::UNKNOWN, |l| l.epoch);
+            if p.epoch < known {
+                continue;
+            }
+            let leader = Leader { node: p.leader, epoch: p.epoch };
+            self.cluster.leaders.insert(p.tp, leader);
+            if let Some(partition) = self.partitions.get_mut(&p.tp) {
+                partition.leader = leader.node;
+                partition.leader_epoch = leader.epoch;
+            }
+        }
+        if !reply.unknown.is_empty() && !self.fixes.has(Fix::SequenceSurvivesTopicLoss) {
+            // Before 1.9.0 a topic that was missing for a moment lost its partition objects.
+            let lost = self.partitions.values_mut().filter(|p| reply.unknown.contains(&p.tp.topic));
+            lost.for_each(super::partition::Partition::forget_numbering);
+        }
+    }
+    fn leaderless(&self) -> bool {
+        self.partitions.values().any(|p| p.leader == BrokerId::NONE)
+    }
+    /// Whether a partition's leader is not known, or its data connection is being made again. An idle one counts as
+    /// available: that decides between K-23's trap and the fast path.
+    fn unavailable(&self) -> bool {
+        self.partitions.values().any(|p| {
+            self.net
+                .node(p.leader)
+                .is_none_or(|b| matches!(b.state, State::Trying | State::Connecting | State::Handshake))
+        })
+    }
+
+    pub(super) fn cluster_due(&mut self, now: Millis) {
+        if self.cluster.tick <= now {
+            // The timer is armed again after it ran: it drifts by a few ms a second.
+            let drift = self.net.stream().below(4);
+            self.cluster.tick = now + Millis(1_000 + drift as i64);
+            self.expire(now);
+            if self.net.any_up().is_some() {
+                if self.unavailable() {
+                    self.refresh_metadata(now);
+                }
+            } else {
+                demand_any(&mut self.net, now, &self.config);
+                self.cluster.any = Some(now + Millis(50));
+            }
+        }
+        if self.cluster.any.is_some_and(|at| at <= now) {
+            self.cluster.any = None;
+            demand_any(&mut self.net, now, &self.config);
+        }
+        if self.cluster.refresh <= now {
+            self.cluster.refresh = now.saturating_add(self.config.metadata_refresh);
+            self.refresh_metadata(now);
+        }
+        if let Some((at, tries)) = self.cluster.fast.filter(|f| f.0 <= now) {
+            let _ = at;
+            if self.net.any_up().is_some() {
+                self.refresh_metadata(now);
+            } else {
+                demand_any(&mut self.net, now, &self.config);
+            }
+            let wait = retry_backoff(tries + 1, &self.config, self.net.stream());
+            self.cluster.fast = Some((now + wait, tries + 1));
+        }
+        self.query_due(now);
+    }
+
+    // ---- the transaction coordinator
+
+    fn query_due(&mut self, now: Millis) {
+        if self.cluster.query.is_none_or(|at| at > now) || self.cluster.finding {
+            return;
+        }
+        let Some(id) = self.txn.as_ref().map(|t| t.id) else { return };
+        if let Some(handle) = self.net.any_up() {
+            self.cluster.query = None;
+            self.cluster.finding = true;
+            let body = Request::Coordinator(CoordinatorRequest::Find(CoordinatorKey::Transaction(id)));
+            self.net.send(handle, Tag::FindTransaction, body, now + self.config.socket_timeout());
+        } else {
+            demand_any(&mut self.net, now, &self.config);
+            self.cluster.query = Some(now + QUERY_DELAY);
+        }
+    }
+    /// Answer to FindCoordinator for the transaction. The same node again changes nothing and schedules nothing: that is
+    /// K-23's trap.
+    pub(super) fn coordinator_found(&mut self, result: Result<Reply, RdError>, now: Millis) {
+        self.cluster.finding = false;
+        let error = match result {
+            Ok(Reply::Coordinator(CoordinatorReply::Find { error: ErrorCode::None, node, addr: Some(addr) })) => {
+                let handle = self.net.coordinator(&self.config);
+                self.net.bind(handle, Some((node, addr)), now, &self.config);
+                return;
+            }
+            Ok(Reply::Coordinator(CoordinatorReply::Find { error, .. })) => RdError::Code(error),
+            Ok(_) => RdError::Code(ErrorCode::UnknownServerError),
+            Err(error) => error,
+        };
+        match txn_action(TxnApi::FindTransaction, error) {
+            TxnAction::Fatal => self.raise_fatal(error),
+            action => self.cluster.query_coordinator(now + retry_after(action)),
+        }
+    }
+    /// An answer said that it is not the coordinator (K-22a).
+    pub(super) fn forget_coordinator(&mut self, now: Millis) {
+        let handle = self.net.coordinator(&self.config);
+        self.net.bind(handle, None, now, &self.config);
+        self.cluster.query_coordinator(now + QUERY_DELAY);
+    }
+
+    // ---- the group coordinator of send_offsets
+
+    pub(super) fn offsets_due(&mut self, now: Millis) {
+        let Some(txn) = &mut self.txn else { return };
+        let Some(offsets) = txn.offsets.as_ref().filter(|o| o.added && txn.state == TxnState::InTransaction) else {
+            return;
+        };
+        if txn.asking(TxnApi::TxnOffsetCommit) {
+            return;
+        }
+        match self.cluster.group.handle {
+            // A handle that was decommissioned before the look-up is kept: the call never returns (issue 5511, K-26).
+            Some(handle) => {
+                if self.cluster.group.not_before > now || txn.due_at(TxnApi::TxnOffsetCommit) > now {
+                    return;
+                }
+                if self.net.broker(handle).is_none() {
+                    return;
+                }
+                let Some((producer, epoch)) = self.pid() else { return };
+                let Some(txn) = &mut self.txn else { return };
+                let Some(o) = txn.offsets.as_ref() else { return };
+                let request = CoordinatorRequest::TxnOffsetCommit {
+                    id: txn.id,
+                    producer,
+                    epoch,
+                    group: o.group,
+                    generation: -1,
+                    offsets: o.offsets.clone(),
+                };
+                txn.sent(TxnApi::TxnOffsetCommit);
+                let deadline = now + self.config.socket_timeout();
+                self.net.send(handle, Tag::Txn(TxnApi::TxnOffsetCommit), Request::Coordinator(request), deadline);
+            }
+            None if !self.cluster.group.asking && self.cluster.group.not_before <= now => {
+                let group = offsets.group;
+                let Some(handle) = self.net.any_up() else { return };
+                self.cluster.group.asking = true;
+                let body = Request::Coordinator(CoordinatorRequest::Find(CoordinatorKey::Group(group)));
+                self.net.send(handle, Tag::FindGroup, body, now + self.config.socket_timeout());
+            }
+            None => {}
+        }
+    }
+    pub(super) fn group_found(&mut self, result: Result<Reply, RdError>, now: Millis) {
+        self.cluster.group.asking = false;
+        self.cluster.group.not_before = Millis::ZERO;
+        let error = match result {
+            Ok(Reply::Coordinator(CoordinatorReply::Find { error: ErrorCode::None, node, .. })) => {
+                self.cluster.group.tries = 0;
+                self.cluster.group.handle = self.net.node(node).map(|b| b.handle);
+                return;
+            }
+            Ok(Reply::Coordinator(CoordinatorReply::Find { error, .. })) => RdError::Code(error),
+            Ok(_) => RdError::Code(ErrorCode::UnknownServerError),
+            Err(error) => error,
+        };
+        self.cluster.group.tries += 1;
+        let wait = retry_backoff(self.cluster.group.tries, &self.config, self.net.stream());
+        self.cluster.group.not_before = now + wait;
+    }
+}
