@@ -7,6 +7,7 @@
 
 mod exempt;
 mod harness;
+mod rd_cluster;
 mod run_controller;
 mod run_hash;
 mod run_java_connection;
@@ -20,7 +21,9 @@ mod run_partition;
 use harness::Family;
 
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
-const FAMILIES: &[Family] = &[];
+const FAMILIES: &[Family] = &[
+    Family { name: "librdkafka/idempotence", run: run_librdkafka_producer::run },
+];
 
 fn main() -> std::process::ExitCode {
     harness::run(FAMILIES)

@@ -264,6 +264,8 @@ impl Partition {
         for _ in 0..allowed {
             let batch = match self.retry.front() {
                 Some(b) if b.not_before > now => return,
+                // Too old to be sent again: it waits for the scan that fails it.
+                Some(b) if b.ages.front().is_some_and(|a| a.1.saturating_add(config.message_timeout()) <= now) => return,
                 Some(_) => self.retry.pop_front(),
                 None => self.form(config),
             };
@@ -315,8 +317,8 @@ impl Partition {
         (!formed.rows.is_empty()).then_some(formed)
     }
 
-    /// Takes the answer to a request (`rd_kafka_handle_Produce`, `..._idempotent_Produce_error`). Gives the records that are
-    /// decided, and pushes what follows for the producer. An unknown id is ignored: it was answered before.
+    /// Takes the answer to a request (`rd_kafka_handle_Produce`, `..._idempotent_Produce_error`). Pushes the records that are
+    /// decided, and what follows for the producer. An unknown id is ignored: it was answered before.
     pub fn answered(
         &mut self,
         id: u64,
@@ -325,13 +327,14 @@ impl Partition {
         config: &RdConfig,
         stream: &mut Stream,
         consequences: &mut Vec<Consequence>,
-    ) -> Option<Delivery> {
-        let at = self.flying.iter().position(|f| f.id == id)?;
+        out: &mut Vec<Delivery>,
+    ) {
+        let Some(at) = self.flying.iter().position(|f| f.id == id) else { return };
         let Flying { pid, sequence, batch, .. } = self.flying.remove(at);
         self.flying_records -= batch.records();
         let after = (sequence.wrapping_add(batch.records() as i32)) & i32::MAX;
         let error = match result {
-            Ok(base) => return Some(self.delivered(batch, after, base)),
+            Ok(base) => return self.delivered(batch, after, base, out),
             Err(error) => error,
         };
         let mut action = produce_action(error);
@@ -342,7 +345,7 @@ impl Partition {
             }
             match error {
                 RdError::Code(ErrorCode::DuplicateSequenceNumber) => {
-                    return Some(self.delivered(batch, after, Offset::UNKNOWN));
+                    return self.delivered(batch, after, Offset::UNKNOWN, out);
                 }
                 RdError::Code(ErrorCode::OutOfOrderSequenceNumber) => {
                     if sequence > self.next_ack {
@@ -377,8 +380,7 @@ impl Partition {
         }
         let again = batch.retries + u32::from(action.counts);
         if !fatal && action.retry && again <= config.retries {
-            self.requeue(batch, again, action.persisted, now, config, stream);
-            return None;
+            return self.requeue(batch, again, action.persisted, now, config, stream);
         }
         if fatal {
             consequences.push(Consequence::Fatal(error));
@@ -394,13 +396,25 @@ impl Partition {
             });
         }
         let result = Err(if error == RdError::TimedOut { RdError::MessageTimedOut } else { error });
-        Some(Delivery { tp: self.tp, rows: batch.rows, result })
+        out.push(Delivery { tp: self.tp, rows: batch.rows, result });
     }
 
-    fn delivered(&mut self, batch: Formed, after: i32, base: Offset) -> Delivery {
+    /// The broker has the batch. With sequence numbers it then has every earlier one too: batches that came back with an
+    /// error but may have been appended are acknowledged with it (`rd_kafka_msgq_move_acked`), their offsets unknown.
+    fn delivered(&mut self, batch: Formed, after: i32, base: Offset, out: &mut Vec<Delivery>) {
         self.next_ack = after;
         self.next_err = after;
-        Delivery { tp: self.tp, rows: batch.rows, result: Ok(base) }
+        if self.pid.is_some() {
+            let tp = self.tp;
+            self.retry.retain(|b| {
+                let implied = b.persisted && b.first < batch.first;
+                if implied {
+                    out.push(Delivery { tp, rows: Arc::clone(&b.rows), result: Ok(Offset::UNKNOWN) });
+                }
+                !implied
+            });
+        }
+        out.push(Delivery { tp: self.tp, rows: batch.rows, result: Ok(base) });
     }
 
     fn requeue(
@@ -506,9 +520,12 @@ mod tests {
             self.p.serve(Millis(now), pid, &self.config, false, &mut self.id, &mut out);
             out
         }
-        fn answer(&mut self, id: u64, code: ErrorCode, now: i64) -> Option<Delivery> {
+        fn answer(&mut self, id: u64, code: ErrorCode, now: i64) -> Vec<Delivery> {
             let result = if code.is_ok() { Ok(Offset(0)) } else { Err(RdError::Code(code)) };
-            self.p.answered(id, result, Millis(now), &self.config, &mut self.stream, &mut self.said)
+            let mut out = Vec::new();
+            let (said, now) = (&mut self.said, Millis(now));
+            self.p.answered(id, result, now, &self.config, &mut self.stream, said, &mut out);
+            out
         }
     }
     fn sequences(out: &[Outgoing]) -> Vec<(i16, i32, u32)> {
@@ -528,8 +545,8 @@ mod tests {
         let mut b = Bench::new();
         let first = b.send(1, 0, 0)[0].id;
         let second = b.send(2, 1, 0)[0].id;
-        assert!(b.answer(first, ErrorCode::MessageTooLarge, 10).is_some());
-        assert!(b.answer(second, ErrorCode::OutOfOrderSequenceNumber, 10).is_none());
+        assert_eq!(b.answer(first, ErrorCode::MessageTooLarge, 10).len(), 1);
+        assert!(b.answer(second, ErrorCode::OutOfOrderSequenceNumber, 10).is_empty());
         assert!(matches!(b.said[..], [Consequence::Bump(_), Consequence::Bump(_)]));
         assert_eq!(sequences(&b.send(1, 200, 1)), [(1, 0, 2), (1, 2, 1)]);
     }
@@ -538,8 +555,18 @@ mod tests {
     fn the_head_out_of_order_is_fatal() {
         let mut b = Bench::new();
         let first = b.send(1, 0, 0)[0].id;
-        assert!(b.answer(first, ErrorCode::OutOfOrderSequenceNumber, 10).is_some());
+        assert_eq!(b.answer(first, ErrorCode::OutOfOrderSequenceNumber, 10).len(), 1);
         assert!(matches!(b.said[..], [Consequence::Fatal(_)]));
+    }
+
+    #[test]
+    fn a_later_success_acknowledges_what_came_back_before() {
+        let mut b = Bench::new();
+        let first = b.send(1, 0, 0)[0].id;
+        let second = b.send(1, 1, 0)[0].id;
+        assert!(b.answer(first, ErrorCode::NotEnoughReplicasAfterAppend, 10).is_empty());
+        assert_eq!(b.answer(second, ErrorCode::None, 10).len(), 2);
+        assert!(b.p.idle());
     }
 
     #[test]

@@ -325,9 +325,9 @@ impl RdProducer {
             Err(error) => Err(error),
         };
         let Some(partition) = self.partitions.get_mut(&tp) else { return };
-        let mut consequences = Vec::new();
-        let delivery = partition.answered(id, result, now, &self.config, self.net.stream(), &mut consequences);
-        self.report(delivery.into_iter().collect());
+        let (mut consequences, mut out) = (Vec::new(), Vec::new());
+        partition.answered(id, result, now, &self.config, self.net.stream(), &mut consequences, &mut out);
+        self.report(out);
         for c in consequences {
             self.follow(c, now);
         }
@@ -576,6 +576,7 @@ impl RdProducer {
         let flushing = self.flushing();
         let pid = self.pid.filter(|_| self.idempotence == Idempotence::Assigned);
         let mut out: Vec<Outgoing> = Vec::new();
+        let mut done = Vec::new();
         for (tp, partition) in &mut self.partitions {
             let may = self.txn.as_ref().is_none_or(|t| t.may_send() && partition.membership == Membership::In);
             if !may || partition.queued() == 0 {
@@ -603,24 +604,14 @@ impl RdProducer {
                 let deadline = now.saturating_add(self.config.socket_timeout().min(o.expires_in));
                 if self.config.acks == 0 {
                     self.net.send_only(handle, body, deadline);
-                    let done = partition.answered(
-                        o.id,
-                        Ok(Offset::UNKNOWN),
-                        now,
-                        &self.config,
-                        self.net.stream(),
-                        &mut Vec::new(),
-                    );
-                    if let Some(d) = done {
-                        self.queued_records -= d.rows.len() as u64;
-                        self.queued_bytes -= d.rows.iter().map(|r| u64::from(r.bytes)).sum::<u64>();
-                        self.events.push_back(ProducerEvent::Delivered(d));
-                    }
+                    let (none, stream) = (&mut Vec::new(), self.net.stream());
+                    partition.answered(o.id, Ok(Offset::UNKNOWN), now, &self.config, stream, none, &mut done);
                 } else {
                     self.net.send(handle, Tag::Produce { tp: *tp, id: o.id }, body, deadline);
                 }
             }
         }
+        self.report(done);
     }
 
     /// Fails records that are too old; once a second (`rd_kafka_broker_toppars_timeout_scan`).
