@@ -226,8 +226,7 @@ impl Partition {
     }
 
     /// Sends what may leave now (`rd_kafka_toppar_producer_serve`). `pid` is `None` while an idempotent producer has no id or
-    /// drains. How many requests may leave is settled once, before the first: after a drain up to five leave in one go,
-    /// whatever their size.
+    /// drains. Another request leaves while fewer *records* than the in-flight limit are on the wire (P-30, R).
     pub fn serve(
         &mut self,
         now: Millis,
@@ -237,7 +236,7 @@ impl Partition {
         next_id: &mut u64,
         out: &mut Vec<Outgoing>,
     ) {
-        let allowed = if config.idempotence {
+        if config.idempotence {
             let (Some(pid), Some(first)) = (pid, self.first_queued()) else { return };
             if self.pid != Some(pid) {
                 if self.flying_records > 0 {
@@ -254,14 +253,15 @@ impl Partition {
                 }
                 self.wait_drain = false;
             }
-            config.in_flight().saturating_sub(self.flying_records)
-        } else {
-            config.in_flight().saturating_sub(self.flying.len() as u32)
-        };
+        }
         if self.deadline(config, flushing) > now {
             return;
         }
-        for _ in 0..allowed {
+        loop {
+            let flying = if config.idempotence { self.flying_records } else { self.flying.len() as u32 };
+            if flying >= config.in_flight() {
+                return;
+            }
             let batch = match self.retry.front() {
                 Some(b) if b.not_before > now => return,
                 // Too old to be sent again: it waits for the scan that fails it.
