@@ -22,6 +22,7 @@ use harness::Family;
 
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
+    Family { name: "librdkafka/connection", run: run_librdkafka_connection::run },
     Family { name: "librdkafka/idempotence", run: run_librdkafka_producer::run },
 ];
 

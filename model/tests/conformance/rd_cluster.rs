@@ -45,6 +45,8 @@ enum Happening {
     Arrive(Link, u32, Request),
     /// The broker closes a connection.
     Cut(Link),
+    /// A SYN that was dropped is sent again.
+    Syn(Link, i32, usize),
 }
 
 /// A request as the brokers saw it.
@@ -147,6 +149,14 @@ impl Cluster {
                     self.producer.input(input, self.now);
                 }
                 Some(Happening::Arrive(link, correlation, body)) => self.arrive(link, correlation, body),
+                Some(Happening::Syn(link, node, tries)) => match self.reach[node as usize] {
+                    Reach::Up => {
+                        self.links.insert(link, (node, self.now));
+                        self.producer.input(NetInput::Up(link), self.now);
+                    }
+                    Reach::Refuse => self.producer.input(NetInput::Lost(link), self.now),
+                    Reach::Drop => self.syn(link, node, tries),
+                },
                 Some(Happening::Cut(link)) => {
                     self.links.remove(&link);
                     self.last_activity = self.now;
@@ -181,7 +191,7 @@ impl Cluster {
                         self.push(self.now + lag, Happening::Net(NetInput::Up(link)));
                     }
                     Reach::Refuse => self.push(self.now + lag, Happening::Net(NetInput::Lost(link))),
-                    Reach::Drop => {}
+                    Reach::Drop => self.syn(link, node, 0),
                 }
             }
             NetAction::Close(link) => {
@@ -193,12 +203,22 @@ impl Cluster {
         }
     }
 
+    /// Linux sends an unanswered SYN again: five times a second apart, then doubling (`tcp_syn_linear_timeouts` 4).
+    fn syn(&mut self, link: Link, node: i32, tries: usize) {
+        const AGAIN: [i64; 8] = [1_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000];
+        if let Some(wait) = AGAIN.get(tries) {
+            self.push(self.now + Millis(*wait), Happening::Syn(link, node, tries + 1));
+        }
+    }
+
     /// Closes every connection of a node, as its kernel does when the process dies.
-    pub fn cut(&mut self, node: i32, stagger: i64) {
+    /// The client notices each within a few ms if races are drawn, else all at once.
+    pub fn cut(&mut self, node: i32) {
         let gone: Vec<Link> = self.links.iter().filter(|(_, (n, _))| *n == node).map(|(l, _)| *l).collect();
-        for (i, link) in gone.into_iter().enumerate() {
+        for link in gone {
             self.links.remove(&link);
-            self.push(self.now + Millis(i as i64 * stagger), Happening::Net(NetInput::Lost(link)));
+            let late = self.race.as_mut().map_or(0, |r| r.below(4) as i64);
+            self.push(self.now + Millis(late), Happening::Net(NetInput::Lost(link)));
         }
     }
 
@@ -211,7 +231,7 @@ impl Cluster {
             self.script.get(&(api.to_owned(), k)).cloned().or(all)
         });
         let script = script.unwrap_or(Scripted { error: "NONE".into(), delay: 0 });
-        let (answer, reply) = self.answer(&body, &script.error);
+        let (answer, reply) = self.answer(node, &body, &script.error);
         if !matches!(body, Request::Metadata(_) | Request::ApiVersions) {
             self.last_activity = self.now;
         }
@@ -233,7 +253,7 @@ impl Cluster {
         // What is answered on a connection that was cut before is lost: the queue holds it, the client ignores it.
     }
 
-    fn answer(&mut self, body: &Request, scripted: &str) -> (String, Reply) {
+    fn answer(&mut self, node: i32, body: &Request, scripted: &str) -> (String, Reply) {
         let plain = scripted.trim_start_matches('+');
         let error = match plain {
             "DISC" | "SILENT" => ErrorCode::None,
@@ -253,7 +273,10 @@ impl Cluster {
                 let mut partitions = Vec::new();
                 for (tp, batch) in &p.batches {
                     let (mut code, mut base) = (error, Offset::UNKNOWN);
-                    if scripted == "NONE" || scripted.starts_with('+') {
+                    if scripted == "NONE" && self.leaders[tp.partition as usize] != node {
+                        code = ErrorCode::NotLeaderOrFollower;
+                        shown = code.name().to_owned();
+                    } else if scripted == "NONE" || scripted.starts_with('+') {
                         match self.append(*tp, batch) {
                             Ok(offset) => base = offset,
                             Err(e) => {

@@ -112,7 +112,7 @@ impl Run {
                 let text = |i: usize| item[i].as_str().unwrap_or_default().to_owned();
                 self.cluster.all.insert(text(1), text(2));
             }
-            "cut" => self.cluster.cut(number(1).unwrap_or(0) as i32, 0),
+            "cut" => self.cluster.cut(number(1).unwrap_or(0) as i32),
             "leader" => {
                 let p = number(1).unwrap_or(0) as usize;
                 self.cluster.leaders[p] = number(2).unwrap_or(-1) as i32;

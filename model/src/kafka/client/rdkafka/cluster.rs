@@ -109,12 +109,15 @@ impl RdProducer {
     /// was one to ask.
     fn ask_metadata(&mut self, topics: bool, now: Millis) -> bool {
         let Some(handle) = self.net.any_up() else { return false };
+        self.metadata_to(handle, topics, now);
+        self.cluster.asked = true;
+        true
+    }
+    fn metadata_to(&mut self, handle: Handle, topics: bool, now: Millis) {
         let topics: Vec<TopicId> =
             if topics { self.cluster.topics.iter().copied().collect() } else { Vec::new() };
         let body = Request::Metadata(MetadataRequest { topics: Some(topics.into()) });
         self.net.send(handle, Tag::Metadata, body, now + self.config.socket_timeout());
-        self.cluster.asked = true;
-        true
     }
     /// Leaders may have moved: asks, unless an answer is awaited.
     pub(super) fn refresh_metadata(&mut self, now: Millis) {
@@ -143,8 +146,13 @@ impl RdProducer {
         }
     }
 
-    pub(super) fn metadata_answered(&mut self, result: Result<Reply, RdError>, now: Millis) {
+    pub(super) fn metadata_answered(&mut self, handle: Handle, result: Result<Reply, RdError>, now: Millis) {
         self.cluster.asked = false;
+        if result.is_err() && self.net.broker(handle).is_some() {
+            // The request is tried again at the same broker. If that is the one that just died, its data connection is now
+            // being re-established, and with it the refresh of every second begins: K-22's fast path.
+            self.metadata_to(handle, true, now);
+        }
         let Ok(Reply::Metadata(reply)) = result else { return };
         let brokers: Vec<_> = reply.brokers.iter().map(|b| (b.id, b.addr)).collect();
         let gone = self.net.learn(&brokers, &self.config);
@@ -221,8 +229,7 @@ impl RdProducer {
             self.cluster.refresh = now.saturating_add(self.config.metadata_refresh);
             self.refresh_metadata(now);
         }
-        if let Some((at, tries)) = self.cluster.fast.filter(|f| f.0 <= now) {
-            let _ = at;
+        if let Some((_, tries)) = self.cluster.fast.filter(|f| f.0 <= now) {
             if self.net.any_up().is_some() {
                 self.refresh_metadata(now);
             } else {
@@ -324,16 +331,11 @@ impl RdProducer {
     pub(super) fn group_found(&mut self, result: Result<Reply, RdError>, now: Millis) {
         self.cluster.group.asking = false;
         self.cluster.group.not_before = Millis::ZERO;
-        let error = match result {
-            Ok(Reply::Coordinator(CoordinatorReply::Find { error: ErrorCode::None, node, .. })) => {
-                self.cluster.group.tries = 0;
-                self.cluster.group.handle = self.net.node(node).map(|b| b.handle);
-                return;
-            }
-            Ok(Reply::Coordinator(CoordinatorReply::Find { error, .. })) => RdError::Code(error),
-            Ok(_) => RdError::Code(ErrorCode::UnknownServerError),
-            Err(error) => error,
-        };
+        if let Ok(Reply::Coordinator(CoordinatorReply::Find { error: ErrorCode::None, node, .. })) = result {
+            self.cluster.group.tries = 0;
+            self.cluster.group.handle = self.net.node(node).map(|b| b.handle);
+            return;
+        }
         self.cluster.group.tries += 1;
         let wait = retry_backoff(self.cluster.group.tries, &self.config, self.net.stream());
         self.cluster.group.not_before = now + wait;

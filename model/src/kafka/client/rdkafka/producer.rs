@@ -150,7 +150,7 @@ impl RdProducer {
     }
     /// Takes what the network says. Answers that arrive together are taken together, before the next [`Self::poll`].
     pub fn input(&mut self, input: NetInput, now: Millis) {
-        self.net.input(input, now, &self.config);
+        self.net.input(input, &self.config);
         while let Some(event) = self.net.next_event() {
             self.on_event(event, now);
         }
@@ -285,7 +285,7 @@ impl RdProducer {
 
     fn answered(&mut self, handle: super::broker::Handle, tag: Tag, result: Result<Reply, RdError>, now: Millis) {
         match (tag, result) {
-            (Tag::Metadata, result) => self.metadata_answered(result, now),
+            (Tag::Metadata, result) => self.metadata_answered(handle, result, now),
             (Tag::FindTransaction, result) => self.coordinator_found(result, now),
             (Tag::FindGroup, result) => self.group_found(result, now),
             (Tag::InitProducerId, result) => self.id_answered(result, now),
