@@ -107,8 +107,12 @@ pub struct Broker<T> {
     pub started: Millis,
     /// Back-off.
     pub backoff: Backoff,
-    /// Somebody wants it connected although nothing waits for it.
+    /// Somebody wants it connected although no request waits in its queue.
     pub asked: bool,
+    /// Records wait for it: its thread is awake.
+    pub busy: bool,
+    /// When its thread notices that a connect attempt has lasted too long.
+    pub give_up: Millis,
     /// Requests that wait for the connection.
     pub queue: VecDeque<Waiting<T>>,
     /// Requests on the wire, oldest first.
@@ -130,6 +134,8 @@ impl<T> Broker<T> {
             started: Millis::ZERO,
             backoff: Backoff::new(config),
             asked: false,
+            busy: false,
+            give_up: Millis::MAX,
             queue: VecDeque::new(),
             wire: Vec::new(),
             hello: 0,

@@ -43,6 +43,9 @@ struct Group {
     asking: bool,
     not_before: Millis,
     tries: u32,
+    /// The look-up is a repetition: what fails until `deaf` is not noticed.
+    again: bool,
+    deaf: Millis,
 }
 
 impl Cluster {
@@ -95,16 +98,21 @@ impl Cluster {
 
 /// Any broker will do, and none is connected or connecting: begins again with the bootstrap list and fresh back-offs. This
 /// is why `reconnect.backoff.max.ms` has no effect when all known brokers refuse (R).
-fn demand_any(net: &mut Connections<Tag>, now: Millis, config: &RdConfig) {
-    if net.all_down() {
-        if net.brokers.iter().any(|b| b.real() && b.backoff.due > now) {
-            net.rebootstrap(config);
-        }
-        net.connect_any(now, config);
+fn again(net: &mut Connections<Tag>, now: Millis, config: &RdConfig) -> bool {
+    net.all_down() && net.brokers.iter().any(|b| b.real() && b.backoff.due > now) && {
+        net.rebootstrap(config);
+        true
     }
 }
 
 impl RdProducer {
+    fn demand_any(&mut self, now: Millis) {
+        let nodes: Vec<BrokerId> = self.partitions.values().map(|p| p.leader).collect();
+        if again(&mut self.net, now, &self.config) {
+            nodes.into_iter().filter(|n| *n != BrokerId::NONE).for_each(|n| self.orphaned(n));
+        }
+        self.net.connect_any(now, &self.config);
+    }
     /// Asks a random connected broker for metadata; `topics`: with the leaders of the topics in use. Gives whether there
     /// was one to ask.
     fn ask_metadata(&mut self, topics: bool, now: Millis) -> bool {
@@ -128,8 +136,7 @@ impl RdProducer {
 
     pub(super) fn broker_up(&mut self, handle: Handle, now: Millis) {
         if self.net.broker(handle).is_some_and(|b| b.role == Role::Bootstrap) {
-            let all = self.cluster.fast.is_some();
-            self.ask_metadata(all, now);
+            self.ask_metadata(!self.cluster.topics.is_empty(), now);
         }
     }
     /// A connection broke (`established`) or could not be made.
@@ -138,11 +145,12 @@ impl RdProducer {
             self.cluster.query_coordinator(now + QUERY_DELAY);
         }
         if established {
-            // "broker down": the list of brokers is asked for, once for every connection that breaks.
-            self.ask_metadata(false, now);
-        } else if self.cluster.group.handle == Some(handle) {
+            // "broker down": asked once for every connection that breaks.
+            self.ask_metadata(true, now);
+        } else if self.cluster.group.handle == Some(handle) && self.cluster.group.deaf <= now {
             // A failed attempt, and only that, makes send_offsets look the group's coordinator up again (K-26, R).
             self.cluster.group.handle = None;
+            self.cluster.group.again = true;
         }
     }
 
@@ -167,11 +175,27 @@ impl RdProducer {
     /// A node is not in the metadata any more: its handle is gone, and with it the coordinator bound to it (K-22d).
     fn decommissioned(&mut self, node: BrokerId, now: Millis) {
         self.cluster.leaders.retain(|_, l| l.node != node);
-        self.partitions.values_mut().filter(|p| p.leader == node).for_each(|p| p.leader = BrokerId::NONE);
+        self.orphaned(node);
+        if let Some(handle) = self.cluster.group.handle
+            && self.net.broker(handle).is_none()
+            && self.txn.as_ref().is_some_and(|t| t.offsets.as_ref().is_some_and(|o| o.added))
+        {
+            // Noticed only while TxnOffsetCommit waits for it; else the dead handle stays in the cache (issue 5511).
+            self.cluster.group.handle = None;
+            if let Some(txn) = &mut self.txn {
+                txn.settled(TxnApi::TxnOffsetCommit, None, now);
+            }
+        }
         let bound = self.net.brokers.iter().find(|b| b.role == Role::Coordinator && b.bound == Some(node));
         if let Some(handle) = bound.map(|b| b.handle) {
             self.net.bind(handle, None, now, &self.config);
             self.cluster.query_coordinator(now + QUERY_DELAY);
+        }
+    }
+    fn orphaned(&mut self, node: BrokerId) {
+        for p in self.partitions.values_mut().filter(|p| p.leader == node) {
+            p.leader = BrokerId::NONE;
+            p.orphan = true;
         }
     }
     fn learn_leaders(&mut self, reply: &MetadataReply) {
@@ -182,7 +206,17 @@ impl RdProducer {
             }
             let leader = Leader { node: p.leader, epoch: p.epoch };
             self.cluster.leaders.insert(p.tp, leader);
-            if let Some(partition) = self.partitions.get_mut(&p.tp) {
+            if let Some(partition) = self.partitions.get_mut(&p.tp).filter(|q| q.leader != leader.node) {
+                let up = self.net.node(partition.leader).is_some_and(|b| b.state == State::Up);
+                let dead = if partition.leader == BrokerId::NONE { partition.orphan } else { !up };
+                if dead && leader.node != BrokerId::NONE && partition.moving != Some(leader.node) {
+                    // R: while the old leader is not reachable, the first answer that names another one does not move the
+                    // records yet; the next one does, a second later.
+                    partition.moving = Some(leader.node);
+                    continue;
+                }
+                partition.moving = None;
+                partition.orphan = false;
                 partition.leader = leader.node;
                 partition.leader_epoch = leader.epoch;
             }
@@ -199,11 +233,12 @@ impl RdProducer {
     /// Whether a partition's leader is not known, or its data connection is being made again. An idle one counts as
     /// available: that decides between K-23's trap and the fast path.
     fn unavailable(&self) -> bool {
-        self.partitions.values().any(|p| {
+        let down = |node: BrokerId| {
             self.net
-                .node(p.leader)
+                .node(node)
                 .is_none_or(|b| matches!(b.state, State::Trying | State::Connecting | State::Handshake))
-        })
+        };
+        self.partitions.values().any(|p| down(p.leader)) || self.cluster.leaders.values().any(|l| down(l.node))
     }
 
     pub(super) fn cluster_due(&mut self, now: Millis) {
@@ -217,13 +252,13 @@ impl RdProducer {
                     self.refresh_metadata(now);
                 }
             } else {
-                demand_any(&mut self.net, now, &self.config);
+                self.demand_any(now);
                 self.cluster.any = Some(now + Millis(50));
             }
         }
         if self.cluster.any.is_some_and(|at| at <= now) {
             self.cluster.any = None;
-            demand_any(&mut self.net, now, &self.config);
+            self.demand_any(now);
         }
         if self.cluster.refresh <= now {
             self.cluster.refresh = now.saturating_add(self.config.metadata_refresh);
@@ -233,7 +268,7 @@ impl RdProducer {
             if self.net.any_up().is_some() {
                 self.refresh_metadata(now);
             } else {
-                demand_any(&mut self.net, now, &self.config);
+                self.demand_any(now);
             }
             let wait = retry_backoff(tries + 1, &self.config, self.net.stream());
             self.cluster.fast = Some((now + wait, tries + 1));
@@ -254,7 +289,7 @@ impl RdProducer {
             let body = Request::Coordinator(CoordinatorRequest::Find(CoordinatorKey::Transaction(id)));
             self.net.send(handle, Tag::FindTransaction, body, now + self.config.socket_timeout());
         } else {
-            demand_any(&mut self.net, now, &self.config);
+            self.demand_any(now);
             self.cluster.query = Some(now + QUERY_DELAY);
         }
     }
@@ -300,8 +335,10 @@ impl RdProducer {
                 if self.cluster.group.not_before > now || txn.due_at(TxnApi::TxnOffsetCommit) > now {
                     return;
                 }
-                if self.net.broker(handle).is_none() {
-                    return;
+                let Some(broker) = self.net.broker(handle) else { return };
+                if broker.state != State::Up {
+                    // It waits until the broker is up, without a limit of its own.
+                    return self.net.ask(handle, false);
                 }
                 let Some((producer, epoch)) = self.pid() else { return };
                 let Some(txn) = &mut self.txn else { return };
@@ -334,6 +371,8 @@ impl RdProducer {
         if let Ok(Reply::Coordinator(CoordinatorReply::Find { error: ErrorCode::None, node, .. })) = result {
             self.cluster.group.tries = 0;
             self.cluster.group.handle = self.net.node(node).map(|b| b.handle);
+            self.cluster.group.deaf = if self.cluster.group.again { now + QUERY_DELAY } else { Millis::ZERO };
+            self.cluster.group.again = false;
             return;
         }
         self.cluster.group.tries += 1;

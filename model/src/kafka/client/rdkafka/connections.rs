@@ -227,14 +227,14 @@ impl<T: Clone> Connections<T> {
         }
         broker.bound = node.map(|n| n.0);
         broker.addr = node.map(|n| n.1);
-        let state = broker.state;
-        broker.backoff.due = Millis::ZERO;
+        let connecting = matches!(broker.state, State::Connecting | State::Handshake);
         self.lose(i);
-        if matches!(state, State::Connecting | State::Handshake) {
-            // The attempt that is given up counts as a failed one.
-            let broker = &mut self.brokers[i];
-            broker.backoff = super::broker::Backoff::new(config);
+        let broker = &mut self.brokers[i];
+        if connecting {
+            // The attempt that is given up has failed, and its back-off counts from now (R: 0.1 to 0.3 s).
             broker.backoff.raise(now, config, &mut self.stream);
+        } else {
+            broker.backoff.due = Millis::ZERO;
         }
     }
 
@@ -256,12 +256,13 @@ impl<T: Clone> Connections<T> {
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
-    /// Somebody has something for this broker and wants it connected (a partition with records).
-    pub fn ask(&mut self, handle: Handle) {
+    /// Somebody wants this broker connected; `busy`: a partition has records for it.
+    pub fn ask(&mut self, handle: Handle, busy: bool) {
         if let Some(i) = self.at(handle)
-            && self.brokers[i].state == State::Idle
+            && self.brokers[i].state != State::Up
         {
             self.brokers[i].asked = true;
+            self.brokers[i].busy |= busy;
         }
     }
 
@@ -290,6 +291,7 @@ impl<T: Clone> Connections<T> {
                 if broker.state == State::Handshake && correlation == broker.hello {
                     broker.state = State::Up;
                     broker.asked = false;
+                    broker.busy = false;
                     self.events.push_back(ConnectionEvent::Up(broker.handle));
                 } else if let Some(at) = broker.wire.iter().position(|w| w.correlation == correlation) {
                     let OnWire { tag, .. } = broker.wire.remove(at);
@@ -306,6 +308,7 @@ impl<T: Clone> Connections<T> {
         let was = broker.state;
         broker.state = State::Idle;
         broker.asked = false;
+        broker.busy = false;
         if let Some(link) = broker.link.take() {
             self.actions.push(NetAction::Close(link));
         }
@@ -334,7 +337,7 @@ impl<T: Clone> Connections<T> {
         for i in 0..self.brokers.len() {
             let broker = &self.brokers[i];
             let pending = matches!(broker.state, State::Connecting | State::Handshake);
-            if pending && broker.started + config.setup_timeout <= now {
+            if pending && broker.give_up <= now {
                 self.fail(i, config);
             }
             self.expire(i, now, config);
@@ -348,6 +351,10 @@ impl<T: Clone> Connections<T> {
             {
                 broker.backoff.raise(now, config, &mut self.stream);
                 broker.started = now;
+                // A thread with something to send looks at once; an idle one wakes up once a second.
+                let awake = broker.busy || !broker.queue.is_empty() || broker.role == Role::Coordinator;
+                let late = self.stream.below(if awake { 60 } else { 1_000 });
+                broker.give_up = now.saturating_add(config.setup_timeout) + Millis(late as i64);
                 broker.state = State::Connecting;
                 let link = Link(self.next_link);
                 self.next_link += 1;
@@ -400,7 +407,7 @@ impl<T: Clone> Connections<T> {
         let mut at = Millis::MAX;
         for b in &self.brokers {
             at = at.min(match b.state {
-                State::Connecting | State::Handshake => b.started + config.setup_timeout,
+                State::Connecting | State::Handshake => b.give_up,
                 State::Trying => b.backoff.due,
                 State::Idle if b.needed() => b.backoff.due,
                 State::Up if !b.queue.is_empty() => Millis::ZERO,

@@ -114,6 +114,10 @@ pub struct Partition {
     pub leader: BrokerId,
     /// Epoch of that leadership.
     pub leader_epoch: LeaderEpoch,
+    /// The node that an answer named while the leader was not reachable.
+    pub moving: Option<BrokerId>,
+    /// Its leader's handle is gone.
+    pub orphan: bool,
     /// Registered in the transaction?
     pub membership: Membership,
     fresh: VecDeque<Pending>,
@@ -136,6 +140,8 @@ impl Partition {
             tp,
             leader: BrokerId::NONE,
             leader_epoch: LeaderEpoch::UNKNOWN,
+            moving: None,
+            orphan: false,
             membership: Membership::Out,
             fresh: VecDeque::new(),
             fresh_bytes: 0,

@@ -585,7 +585,7 @@ impl RdProducer {
             let Some(broker) = self.net.node(partition.leader) else { continue };
             let (handle, state) = (broker.handle, broker.state);
             if state != State::Up {
-                self.net.ask(handle);
+                self.net.ask(handle, true);
                 continue;
             }
             partition.serve(now, pid, &self.config, flushing, &mut self.next_id, &mut out);
