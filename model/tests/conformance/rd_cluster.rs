@@ -203,9 +203,10 @@ impl Cluster {
         }
     }
 
-    /// Linux sends an unanswered SYN again: five times a second apart, then doubling (`tcp_syn_linear_timeouts` 4).
+    /// Linux sends an unanswered SYN again: five times a second (of 1024 ms, by its timer wheel) apart, then doubling
+    /// (`tcp_syn_linear_timeouts` 4).
     fn syn(&mut self, link: Link, node: i32, tries: usize) {
-        const AGAIN: [i64; 8] = [1_000, 1_000, 1_000, 1_000, 1_000, 2_000, 4_000, 8_000];
+        const AGAIN: [i64; 8] = [1_024, 1_024, 1_024, 1_024, 1_024, 2_048, 4_096, 8_192];
         if let Some(wait) = AGAIN.get(tries) {
             self.push(self.now + Millis(*wait), Happening::Syn(link, node, tries + 1));
         }

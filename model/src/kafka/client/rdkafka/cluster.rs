@@ -30,6 +30,8 @@ pub struct Cluster {
     fast: Option<(Millis, u32)>,
     /// A broker is looked for again, if there is none.
     any: Option<Millis>,
+    /// Just created, and a producer id is wanted.
+    cold: bool,
     asked: bool,
     query: Option<Millis>,
     finding: bool,
@@ -57,7 +59,8 @@ impl Cluster {
             tick: now + Millis(1_000),
             refresh: now.saturating_add(config.metadata_refresh),
             fast: None,
-            any: config.idempotence.then_some(now),
+            any: None,
+            cold: config.idempotence && config.transactional.is_none(),
             asked: false,
             query: None,
             finding: false,
@@ -87,7 +90,8 @@ impl Cluster {
     /// When something is due by time alone.
     pub fn deadline(&self) -> Millis {
         let group = if self.group.asking { Millis::MAX } else { self.group.not_before };
-        [Some(self.tick), Some(self.refresh), self.fast.map(|f| f.0), self.any, self.query]
+        let cold = self.cold.then_some(Millis::ZERO);
+        [cold, Some(self.tick), Some(self.refresh), self.fast.map(|f| f.0), self.any, self.query]
             .into_iter()
             .flatten()
             .chain((group != Millis::ZERO).then_some(group))
@@ -106,12 +110,19 @@ fn again(net: &mut Connections<Tag>, now: Millis, config: &RdConfig) -> bool {
 }
 
 impl RdProducer {
+    /// Without any broker: tries one now and one 50 ms later.
+    fn look_for_a_broker(&mut self, now: Millis) {
+        self.demand_any(now);
+        self.cluster.any = Some(now + Millis(50));
+    }
     fn demand_any(&mut self, now: Millis) {
         let nodes: Vec<BrokerId> = self.partitions.values().map(|p| p.leader).collect();
         if again(&mut self.net, now, &self.config) {
             nodes.into_iter().filter(|n| *n != BrokerId::NONE).for_each(|n| self.orphaned(n));
         }
-        self.net.connect_any(now, &self.config);
+        if let Some(at) = self.net.connect_any(now, &self.config) {
+            self.cluster.any.get_or_insert(at);
+        }
     }
     /// Asks a random connected broker for metadata; `topics`: with the leaders of the topics in use. Gives whether there
     /// was one to ask.
@@ -242,9 +253,12 @@ impl RdProducer {
     }
 
     pub(super) fn cluster_due(&mut self, now: Millis) {
+        if std::mem::take(&mut self.cluster.cold) {
+            self.look_for_a_broker(now);
+        }
         if self.cluster.tick <= now {
             // The timer is armed again after it ran: it drifts by a few ms a second.
-            let drift = self.net.stream().below(4);
+            let drift = self.net.stream().below(5);
             self.cluster.tick = now + Millis(1_000 + drift as i64);
             self.expire(now);
             if self.net.any_up().is_some() {
@@ -252,8 +266,7 @@ impl RdProducer {
                     self.refresh_metadata(now);
                 }
             } else {
-                self.demand_any(now);
-                self.cluster.any = Some(now + Millis(50));
+                self.look_for_a_broker(now);
             }
         }
         if self.cluster.any.is_some_and(|at| at <= now) {

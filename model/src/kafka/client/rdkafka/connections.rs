@@ -157,21 +157,26 @@ impl<T: Clone> Connections<T> {
             .all(|b| !matches!(b.state, State::Up | State::Connecting | State::Handshake))
     }
     /// Connects to some broker, as a client does that needs any (`rd_kafka_connect_any`): a random one that is idle, not
-    /// more often than every half `reconnect.backoff.ms`.
-    pub fn connect_any(&mut self, now: Millis, config: &RdConfig) {
+    /// more often than every half `reconnect.backoff.ms`. If it is too soon it gives the time at which to come again.
+    pub fn connect_any(&mut self, now: Millis, config: &RdConfig) -> Option<Millis> {
         let interval = Millis((config.reconnect_backoff.0 / 2).clamp(11, 1000));
-        if !self.all_down() || self.last_any.is_some_and(|at| at + interval > now) {
-            return;
+        if !self.all_down() {
+            return None;
+        }
+        if let Some(at) = self.last_any.filter(|at| *at + interval > now) {
+            return Some(at + interval);
         }
         let idle: Vec<usize> = (0..self.brokers.len())
             .filter(|i| self.brokers[*i].real() && matches!(self.brokers[*i].state, State::Idle))
             .collect();
         if idle.is_empty() {
-            return;
+            return None;
         }
         self.last_any = Some(now);
         let pick = idle[self.stream.below(idle.len() as u64) as usize];
         self.brokers[pick].asked = true;
+        self.brokers[pick].busy = true;
+        None
     }
     /// Drops all real brokers and begins again with `bootstrap.servers` (`metadata.recovery.strategy` = rebootstrap).
     pub fn rebootstrap(&mut self, config: &RdConfig) {

@@ -429,7 +429,6 @@ impl RdProducer {
                     self.net.send(handle, Tag::InitProducerId, Request::InitProducerId(body), deadline);
                     self.idempotence = Idempotence::Asked;
                 } else {
-                    self.net.connect_any(now, &self.config);
                     self.idempotence = Idempotence::Wanted(now + Idempotence::RETRY);
                 }
             }
