@@ -3,8 +3,8 @@
 //! It only plays the other side: everything a client does is the model's own producer.
 
 use model::base::{
-    Addr, Batch, BrokerId, LeaderEpoch, Millis, Offset, Port, ProcessId, ProducerEpoch, ProducerId, Row, Stream, TopicId,
-    TopicPartition,
+    Addr, Batch, BrokerId, LeaderEpoch, Millis, Offset, Port, ProcessId, ProducerEpoch, ProducerId, Row, Stream,
+    TopicId, TopicPartition,
 };
 use model::kafka::ErrorCode;
 use model::kafka::client::rdkafka::{Link, NetAction, NetInput, ProducerEvent, RdProducer};

@@ -81,7 +81,8 @@ fn recorded(vector: &Value) -> Measures {
     };
     match vector["op"].as_str().unwrap_or_default() {
         "connect_attempts" => {
-            let ms: Vec<i64> = result["connect_ms"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+            let ms: Vec<i64> =
+                result["connect_ms"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
             return attempts(&ms, vector);
         }
         "down_up" => {

@@ -3,8 +3,8 @@
 use crate::harness::Outcome;
 use crate::rd_cluster::{Cluster, Scripted, Seen, addr};
 use model::base::{Domain, Fixes, Millis, Offset, Row, Streams, TopicPartition};
-use model::kafka::client::rdkafka::{Call, CallError, ProducerEvent, RdConfig, RdError, RdProducer};
 use model::kafka::ErrorCode;
+use model::kafka::client::rdkafka::{Call, CallError, ProducerEvent, RdConfig, RdError, RdProducer};
 use model::kafka::messages::Request;
 use model::kafka::txn_messages::{CoordinatorKey, CoordinatorRequest, GroupId, TransactionalId};
 use serde_json::{Value, json};
@@ -39,11 +39,7 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
 
 fn once(vector: &Value, fixes: Fixes, draw: u64) -> Outcome {
     let transactional = vector["op"] != "idempotence";
-    let mut config = if transactional {
-        RdConfig::transactional(TransactionalId(0))
-    } else {
-        RdConfig::idempotent()
-    };
+    let mut config = if transactional { RdConfig::transactional(TransactionalId(0)) } else { RdConfig::idempotent() };
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a setting that the model has");
     set("linger.ms", "20");
     set("message.timeout.ms", "60000");

@@ -180,7 +180,10 @@ mod tests {
             let young = delays(2_000, seed);
             let old = delays(60_000, seed);
             let ranges = |d: &[i64], r: [(i64, i64); 5]| d.iter().zip(r).all(|(d, (a, b))| (a..=b).contains(d));
-            assert!(ranges(&young, [(300, 600), (1200, 2400), (4800, 9600), (7500, 10_000), (7500, 10_000)]), "{young:?}");
+            assert!(
+                ranges(&young, [(300, 600), (1200, 2400), (4800, 9600), (7500, 10_000), (7500, 10_000)]),
+                "{young:?}"
+            );
             assert!(ranges(&old, [(150, 300), (600, 1200), (2400, 4800), (7500, 10_000), (7500, 10_000)]), "{old:?}");
         }
     }

@@ -133,8 +133,7 @@ impl RdProducer {
         true
     }
     fn metadata_to(&mut self, handle: Handle, topics: bool, now: Millis) {
-        let topics: Vec<TopicId> =
-            if topics { self.cluster.topics.iter().copied().collect() } else { Vec::new() };
+        let topics: Vec<TopicId> = if topics { self.cluster.topics.iter().copied().collect() } else { Vec::new() };
         let body = Request::Metadata(MetadataRequest { topics: Some(topics.into()) });
         self.net.send(handle, Tag::Metadata, body, now + self.config.socket_timeout());
     }
@@ -245,9 +244,7 @@ impl RdProducer {
     /// available: that decides between K-23's trap and the fast path.
     fn unavailable(&self) -> bool {
         let down = |node: BrokerId| {
-            self.net
-                .node(node)
-                .is_none_or(|b| matches!(b.state, State::Trying | State::Connecting | State::Handshake))
+            self.net.node(node).is_none_or(|b| matches!(b.state, State::Trying | State::Connecting | State::Handshake))
         };
         self.partitions.values().any(|p| down(p.leader)) || self.cluster.leaders.values().any(|l| down(l.node))
     }

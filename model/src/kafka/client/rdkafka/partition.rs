@@ -271,7 +271,9 @@ impl Partition {
             let batch = match self.retry.front() {
                 Some(b) if b.not_before > now => return,
                 // Too old to be sent again: it waits for the scan that fails it.
-                Some(b) if b.ages.front().is_some_and(|a| a.1.saturating_add(config.message_timeout()) <= now) => return,
+                Some(b) if b.ages.front().is_some_and(|a| a.1.saturating_add(config.message_timeout()) <= now) => {
+                    return;
+                }
                 Some(_) => self.retry.pop_front(),
                 None => self.form(config),
             };

@@ -8,9 +8,7 @@ use super::errors::{RdError, TxnAction, TxnApi};
 use super::idempotence::{Idempotence, bumped};
 use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid};
 use super::txn::{Call, CallError, OffsetsCall, Transaction, TxnState};
-use crate::base::{
-    Addr, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicPartition,
-};
+use crate::base::{Addr, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, Reply, Request};
 use crate::kafka::txn_messages::{CoordinatorReply, GroupId};
@@ -397,7 +395,8 @@ impl RdProducer {
 
     /// When to poll next, if nothing comes from the network before.
     pub fn deadline(&self, now: Millis) -> Millis {
-        let mut at = self.net.deadline(&self.config).min(self.cluster.deadline()).min(self.flush.unwrap_or(Millis::MAX));
+        let mut at =
+            self.net.deadline(&self.config).min(self.cluster.deadline()).min(self.flush.unwrap_or(Millis::MAX));
         if let Idempotence::Wanted(t) = self.idempotence {
             at = at.min(t);
         }
