@@ -147,8 +147,10 @@ pub trait Disk: Clone + Default {
     type Write: Clone + Feed;
     /// Applies a write to the page cache.
     fn apply(&mut self, file: FileId, write: &Self::Write);
-    /// Everything in `file` now survives power loss.
-    fn flushed(&mut self, file: FileId);
+    /// Where `file` ends now: what a flush that starts now will cover.
+    fn mark(&self, file: FileId) -> u64;
+    /// A flush that started at `mark` is done: what was written before it survives power loss.
+    fn flushed(&mut self, file: FileId, mark: u64);
     /// Power is lost: each file falls back to what was flushed plus some prefix of the rest, drawn from `stream` (L-20).
     fn lose_power(&mut self, stream: &mut Stream);
 }
