@@ -1,1 +1,4 @@
-//! How the model is run.
+//! Tidemark: how the model is run, watched, searched and shown.
+#![deny(missing_docs)]
+
+pub mod world;

@@ -132,7 +132,7 @@ pub enum Effect<M, W> {
 }
 
 /// A message on the wire.
-pub trait Wire: Clone + Feed {
+pub trait Wire: Clone + std::fmt::Debug + Feed {
     /// Size on the wire in bytes, for bandwidth.
     fn bytes(&self) -> u32;
     /// Small number of its kind, for counts and crash points.
@@ -142,9 +142,9 @@ pub trait Wire: Clone + Feed {
 }
 
 /// What a process keeps on disk.
-pub trait Disk: Clone + Default {
+pub trait Disk: Clone + std::fmt::Debug + Default {
     /// One write.
-    type Write: Clone + Feed;
+    type Write: Clone + std::fmt::Debug + Feed;
     /// Applies a write to the page cache.
     fn apply(&mut self, file: FileId, write: &Self::Write);
     /// Where `file` ends now: what a flush that starts now will cover.
@@ -156,9 +156,9 @@ pub trait Disk: Clone + Default {
 }
 
 /// A simulated process: a state machine whose only output is an ordered list of effects.
-pub trait Process: Clone + Sized {
+pub trait Process: Clone + std::fmt::Debug + Sized {
     /// What it is started with.
-    type Config;
+    type Config: Clone + std::fmt::Debug;
     /// Its disk.
     type Disk: Disk;
     /// What it sends and receives.
