@@ -65,15 +65,37 @@ pub enum Input<M> {
     Offer(Arc<[Row]>),
 }
 
+/// Where shown rows stand: what happened to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// The application's send was acknowledged. By number of the producer in the scenario.
+    Acked(u16),
+    /// The application's send failed for good.
+    Failed(u16),
+    /// A reader's application was given them. By number of the reader in the scenario.
+    Read(u16),
+}
+impl Feed for Layer {
+    fn feed(&self, chain: &mut Chain) {
+        let (tag, number) = match *self {
+            Self::Acked(n) => (1, n),
+            Self::Failed(n) => (2, n),
+            Self::Read(n) => (3, n),
+        };
+        chain.u8(tag);
+        chain.u16(number);
+    }
+}
+
 /// Rows that reached an application, a store or a log, shown to the judge. Never read back by the model, not in the digest
 /// beyond the batch's own digest.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Which layer: numbered by the scenario (a reader, a store table).
-    pub layer: u16,
-    /// The partition read from.
+    /// Which layer.
+    pub layer: Layer,
+    /// The partition read from or written to.
     pub tp: TopicPartition,
-    /// Offset of the first record of `batch` in that partition.
+    /// Offset of the first record of `batch` in that partition; -1 where unknown.
     pub base: Offset,
     /// First row of the batch that was shown.
     pub from: u32,

@@ -1,6 +1,6 @@
 //! The trace and the digest chain.
 
-use model::base::{Addr, Chain, ConnEvent, ConnId, Event, Feed, FileId, Nanos, Port, ProcessId, SimTime};
+use model::base::{Addr, Chain, ConnEvent, ConnId, Event, Feed, FileId, Layer, Nanos, Port, ProcessId, SimTime};
 
 /// What a trace item says. Copy; text is made from it only when somebody looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,7 +65,7 @@ pub enum What {
     /// Effect: a listener was opened or closed.
     Listen(Port, bool),
     /// Effect: rows were shown to the judge.
-    Shown(u16, u32),
+    Shown(Layer, u32),
     /// Effect: an event.
     Emit(Event),
     /// A fault or act; the number counts them.
@@ -232,7 +232,7 @@ impl Feed for What {
             }
             Self::Shown(layer, rows) => {
                 c.u8(18);
-                c.u16(layer);
+                layer.feed(c);
                 c.u32(rows);
             }
             Self::Emit(event) => {
