@@ -58,6 +58,8 @@ struct Cluster {
     active_since: BTreeMap<LeaderEpoch, (usize, SimTime)>,
     resigned_at: BTreeMap<LeaderEpoch, SimTime>,
     next_record: u32,
+    /// A crash point: the node dies, and loses power or not, after so many more of its effects.
+    fuse: Option<(usize, u64, bool)>,
 }
 
 impl Cluster {
@@ -79,6 +81,7 @@ impl Cluster {
             active_since: BTreeMap::new(),
             resigned_at: BTreeMap::new(),
             next_record: 0,
+            fuse: None,
         };
         for _ in 0..voters + observers {
             cluster.nodes.push(Node {
@@ -227,6 +230,16 @@ impl Cluster {
         let incarnation = self.nodes[node].incarnation;
         let outputs: Vec<Output<u32>> = self.nodes[node].raft.as_mut().expect("runs").outputs().collect();
         for output in outputs {
+            if let Some((victim, left, lose_power)) = &mut self.fuse
+                && *victim == node
+            {
+                if *left == 0 {
+                    let lose_power = *lose_power;
+                    self.fuse = None;
+                    return self.kill(node, lose_power);
+                }
+                *left -= 1;
+            }
             match output {
                 Output::Write(write) => self.nodes[node].disk.apply(&write),
                 Output::Flush(file) => self.nodes[node].disk.flushed(file),

@@ -13,7 +13,8 @@ fn live_through(seed: u64, voters: usize, steps: u32, weather: Weather) {
         let node = chaos.below(c.nodes.len() as u64) as usize;
         let runs = c.nodes[node].raft.is_some();
         match chaos.below(12) {
-            0 | 1 if runs => c.kill(node, chaos.chance(1, 2)),
+            0 if runs => c.kill(node, chaos.chance(1, 2)),
+            1 if runs => c.fuse = Some((node, chaos.below(12), chaos.chance(1, 2))),
             0..=2 if !runs => c.start(node),
             2 if c.nodes[node].frozen => c.thaw(node),
             2 => c.freeze(node),
@@ -39,6 +40,7 @@ fn live_through(seed: u64, voters: usize, steps: u32, weather: Weather) {
         c.run_for(pause);
     }
     c.cut.clear();
+    c.fuse = None;
     c.weather = Weather { delay: 1, ..Weather::default() };
     for node in 0..c.nodes.len() {
         if c.nodes[node].raft.is_none() {

@@ -12,6 +12,8 @@ fn settled(seed: u64) -> (Cluster, usize, LeaderEpoch) {
         c.append();
         c.run_for(40);
     }
+    // The followers' fetches have waited at the leader for up to 500 ms.
+    c.run_for((seed * 37 % 500) as i64);
     assert_eq!(c.leader(), Some(leader));
     let epoch = c.epoch(leader);
     (c, leader, epoch)
@@ -44,9 +46,9 @@ fn after_a_kill_of_the_leader() {
             c.elect_after(epoch, 20_000)
         });
         let (min, median, max) = spread(times.collect());
-        assert!(min >= 1450, "no sooner than a fetch timeout after a fetch that waited 500 ms: {min}");
-        assert!((1700..=2600).contains(&median), "median {median}");
-        assert!(max <= 6000, "max {max}");
+        assert!(min >= 1490, "no sooner than a fetch timeout after a fetch that waited 500 ms: {min}");
+        assert!((1600..=2100).contains(&median), "median {median}");
+        assert!(max <= 4600, "max {max}");
     }
 }
 
@@ -81,7 +83,7 @@ fn a_resignation_is_handed_over_fast() {
         c.elect_after(epoch, 10_000)
     });
     let (min, median, max) = spread(times.collect());
-    assert!(min < 50 && median < 100 && max < 700, "{min} / {median} / {max}");
+    assert!(median < 50 && max < 700, "{min} / {median} / {max}");
 }
 
 /// Measured: 1.4 s for a restart at 1 s (1.3 #7b).
@@ -96,7 +98,7 @@ fn a_restarted_leader_tells_the_voters() {
         1000 + c.elect_after(epoch, 10_000)
     });
     let (min, median, max) = spread(times.collect());
-    assert!(min < 1100 && median < 1600 && max < 4500, "{min} / {median} / {max}");
+    assert!(min >= 1000 && median < 1400 && max < 3500, "{min} / {median} / {max}");
 }
 
 /// Measured: the thawed controller tries to fence everybody, cannot commit it and resigns within 0.4 s (1.2).
