@@ -25,6 +25,8 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka/partition_change", run: run_controller::partition_change },
     Family { name: "kafka/replication_control", run: run_controller::replication_control },
 ];
+const FAMILIES: &[Family] =
+    &[Family { name: "kafka-client/connection", run: run_java_connection::run }];
 
 fn main() -> std::process::ExitCode {
     harness::run(FAMILIES)
