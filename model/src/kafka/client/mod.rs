@@ -2,6 +2,7 @@
 
 mod cluster;
 pub mod java;
+pub mod java_consumer;
 mod network;
 
 pub use cluster::{ClusterView, Leader};
