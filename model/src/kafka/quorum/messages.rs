@@ -3,10 +3,8 @@
 use super::log::RaftBatch;
 use crate::base::{BrokerId, Chain, Feed, LeaderEpoch, Millis, Offset};
 use crate::kafka::ErrorCode;
+use crate::kafka::controller::Record;
 use std::sync::Arc;
-
-/// A record of the metadata log.
-pub type Record = u64;
 
 /// A request. Every sender names the epoch that it knows; every answer carries the answerer's (`LeaderHint`).
 #[derive(Clone, Debug, PartialEq)]

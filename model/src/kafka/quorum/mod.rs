@@ -16,5 +16,8 @@ mod state;
 mod tests;
 
 pub use disk::{Election, RaftDisk, RaftFile, RaftWrite};
+pub use lifecycle::{
+    BrokerLifecycle, BrokerState, Channel, ChannelAction, LifecycleConfig, LifecycleOutput, Surroundings,
+};
 pub use log::{Body, Position, RaftBatch, RaftLog};
 pub use raft::{NotLeader, Output, Raft, RaftConfig, ReplyTo};

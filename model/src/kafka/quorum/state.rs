@@ -58,7 +58,8 @@ impl<R> Role<R> {
     /// `up_to_date`: the asker's log is at least as long as this one.
     pub(super) fn grants(&self, me: BrokerId, candidate: BrokerId, up_to_date: bool, pre_vote: bool) -> bool {
         match self {
-            Self::Unattached { leader, voted, .. } | Self::Prospective { leader, voted, .. } => match (pre_vote, voted) {
+            Self::Unattached { leader, voted, .. } | Self::Prospective { leader, voted, .. } => match (pre_vote, voted)
+            {
                 (true, _) => up_to_date,
                 (false, Some(voted)) => *voted == candidate,
                 (false, None) => leader.is_none() && up_to_date && candidate != me,
@@ -109,12 +110,8 @@ mod tests {
 
     #[test]
     fn a_follower_that_has_fetched_refuses_pre_votes() {
-        let follower = |fetched| Role::<u32>::Follower {
-            leader: BrokerId(3),
-            voted: None,
-            fetch_at: Millis(0),
-            fetched,
-        };
+        let follower =
+            |fetched| Role::<u32>::Follower { leader: BrokerId(3), voted: None, fetch_at: Millis(0), fetched };
         assert!(!follower(true).grants(ME, HER, true, true));
         assert!(follower(false).grants(ME, HER, true, true));
         assert!(!follower(false).grants(ME, HER, false, true));
@@ -123,14 +120,16 @@ mod tests {
 
     #[test]
     fn one_vote_an_epoch() {
-        let unattached =
-            |leader, voted| Role::<u32>::Unattached { leader, voted, election_at: Millis(0) };
+        let unattached = |leader, voted| Role::<u32>::Unattached { leader, voted, election_at: Millis(0) };
         assert!(unattached(None, None).grants(ME, HER, true, false));
         assert!(!unattached(None, None).grants(ME, HER, false, false));
         assert!(unattached(None, Some(HER)).grants(ME, HER, false, false), "the same answer again");
         assert!(!unattached(None, Some(BrokerId(3))).grants(ME, HER, true, false));
         assert!(!unattached(Some(BrokerId(3)), None).grants(ME, HER, true, false));
-        assert!(unattached(Some(BrokerId(3)), Some(BrokerId(3))).grants(ME, HER, true, true), "a pre-vote binds nobody");
+        assert!(
+            unattached(Some(BrokerId(3)), Some(BrokerId(3))).grants(ME, HER, true, true),
+            "a pre-vote binds nobody"
+        );
     }
 
     #[test]

@@ -30,8 +30,7 @@ impl<R: Clone> Raft<R> {
 
     fn handle_vote(&mut self, vote: &VoteRequest, now: Millis) -> QuorumReply<R> {
         // A candidate has raised its epoch above all that it has seen; a prospective node may know records of its own.
-        let illegal =
-            if vote.pre_vote { vote.last_epoch > vote.epoch } else { vote.last_epoch >= vote.epoch };
+        let illegal = if vote.pre_vote { vote.last_epoch > vote.epoch } else { vote.last_epoch >= vote.epoch };
         let error = match () {
             () if illegal => ErrorCode::InvalidRequest,
             () if vote.epoch < self.epoch => ErrorCode::FencedLeaderEpoch,

@@ -78,7 +78,11 @@ fn a_resignation_is_handed_over_fast() {
         let (mut c, leader, epoch) = settled(seed);
         let now = c.now.millis();
         let raft = c.nodes[leader].raft.as_mut().expect("runs");
-        if seed % 2 == 0 { raft.resign(epoch, now) } else { raft.shutdown(Millis(5000), now) }
+        if seed % 2 == 0 {
+            raft.resign(epoch, now)
+        } else {
+            raft.shutdown(Millis(5000), now)
+        }
         c.settle(leader);
         c.elect_after(epoch, 10_000)
     });
