@@ -39,6 +39,22 @@ pub enum Signal {
     Terminate,
     /// The workload has ended: send what is buffered, then nothing more.
     Drain,
+    /// To a controller: move leaderships back to the preferred leaders (`kafka-leader-election`).
+    ElectPreferred,
+    /// To a broker: answer metadata requests without any topic, as one does whose metadata is not loaded; false ends it.
+    HideTopics(bool),
+}
+
+impl Feed for Signal {
+    fn feed(&self, chain: &mut Chain) {
+        chain.u8(match self {
+            Self::Terminate => 1,
+            Self::Drain => 2,
+            Self::ElectPreferred => 3,
+            Self::HideTopics(true) => 4,
+            Self::HideTopics(false) => 5,
+        });
+    }
 }
 
 /// One input to a process.

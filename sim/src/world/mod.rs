@@ -413,7 +413,7 @@ impl<P: Process> World<P> {
             }
             Input::Wake => self.trace(process, cause, What::Wake(port), None),
             Input::Flushed(file) => self.trace(process, cause, What::Flushed(port, *file), None),
-            Input::Signal(signal) => self.trace(process, cause, What::Signal(port), Some(&|c| c.u8(*signal as u8))),
+            Input::Signal(signal) => self.trace(process, cause, What::Signal(port), Some(&|c| signal.feed(c))),
             Input::Offer(rows) => {
                 self.trace(process, cause, What::Offer(port, rows.len() as u32), Some(&|c| rows.feed(c)))
             }
@@ -544,12 +544,12 @@ impl<P: Process> World<P> {
             }
             Effect::Close(conn) => {
                 let id = self.trace(process, cause, What::Close(conn), None);
-                self.close(process, conn, id);
+                self.close(process, port, conn, id);
             }
             Effect::Send { conn, message } => {
                 let what = What::Send { conn, name: message.name(), bytes: message.bytes() };
                 let id = self.trace(process, cause, what, Some(&|c| message.feed(c)));
-                self.send(process, conn, message, id);
+                self.send(process, port, conn, message, id);
             }
             Effect::Wake { port, at } => {
                 self.trace(process, cause, What::Deadline(port, at), None);

@@ -119,22 +119,24 @@ impl<P: Process> World<P> {
         }
     }
 
-    fn side_of(&self, process: ProcessId, conn: ConnId) -> Option<usize> {
+    /// Which end of a connection a component holds. A process can be connected to itself: then the port tells.
+    fn side_of(&self, process: ProcessId, port: Port, conn: ConnId) -> Option<usize> {
         let c = self.net.conns.get(&conn)?;
         let incarnation = self.slots[process.0 as usize].incarnation;
-        (0..2).find(|i| c.ends[*i].process == process && c.held[*i] == Some(incarnation))
+        let holds = |i: &usize| c.ends[*i].process == process && c.held[*i] == Some(incarnation);
+        (0..2).find(|i| holds(i) && c.ends[*i].port == port).or_else(|| (0..2).find(holds))
     }
 
-    pub(super) fn close(&mut self, process: ProcessId, conn: ConnId, cause: u64) {
-        let Some(side) = self.side_of(process, conn) else { return };
+    pub(super) fn close(&mut self, process: ProcessId, port: Port, conn: ConnId, cause: u64) {
+        let Some(side) = self.side_of(process, port, conn) else { return };
         if self.net.conns.get(&conn).is_some_and(|c| c.phase == Phase::Up) {
             self.transmit(conn, 1 - side, Packet::Fin(cause));
         }
         self.let_go(conn, side);
     }
 
-    pub(super) fn send(&mut self, process: ProcessId, conn: ConnId, message: Message<P>, cause: u64) {
-        let Some(side) = self.side_of(process, conn) else { return };
+    pub(super) fn send(&mut self, process: ProcessId, port: Port, conn: ConnId, message: Message<P>, cause: u64) {
+        let Some(side) = self.side_of(process, port, conn) else { return };
         if self.net.conns.get(&conn).is_some_and(|c| c.phase == Phase::Up) {
             self.transmit(conn, 1 - side, Packet::Data(message, cause));
         }
