@@ -243,19 +243,19 @@ impl<'a, F: Fn(BrokerId) -> bool> PartitionChangeBuilder<'a, F> {
         }
     }
 
-    /// The last known leader is stored when the partition loses its leader and forgotten when it has one.
+    /// The last known leader is stored when the partition loses its leader and none is stored yet; it is forgotten when the
+    /// partition has a leader.
     fn last_known(&self, leader: Option<BrokerId>) -> Option<Replicas> {
         let before = &self.partition.last_known_elr;
         if !self.use_last_known_leader {
             return differs(before, &self.target_last_known_elr);
         }
-        if !self.elr {
-            return None;
+        match leader {
+            _ if !self.elr => None,
+            Some(BrokerId::NONE) => before.is_empty().then(|| [self.partition.leader].into()),
+            None if !self.partition.has_leader() => None,
+            _ => differs(before, &[]),
         }
-        if leader == Some(BrokerId::NONE) {
-            return self.partition.has_leader().then(|| differs(before, &[self.partition.leader])).flatten();
-        }
-        if leader.is_some() || self.partition.has_leader() { differs(before, &[]) } else { None }
     }
 }
 
