@@ -21,6 +21,8 @@ use harness::Family;
 
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
+    Family { name: "kafka-client/connection", run: run_java_connection::run },
+    Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/partition_change", run: run_controller::partition_change },
     Family { name: "kafka/replication_control", run: run_controller::replication_control },

@@ -1,7 +1,9 @@
 //! Clients: connections, producers, consumers, in the profiles `java`, `java-3.4` and `librdkafka`.
 
 mod cluster;
+pub mod java;
+pub mod java_consumer;
 mod network;
 
 pub use cluster::{ClusterView, Leader};
-pub use network::Network;
+pub use network::{Completed, Lost, Network, Outcome};

@@ -1,0 +1,1 @@
+//! Laws of the log, over random histories.
