@@ -247,3 +247,43 @@ impl BrokerHeartbeatState {
         self.active = !fenced && self.controlled_shutdown_offset.is_none();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_ends_after_the_timeout_not_at_it() {
+        let mut t = BrokerHeartbeatTracker::new(Millis(9000));
+        t.contact(BrokerId(1), BrokerEpoch(4), Millis(100));
+        assert!(t.has_valid_session(BrokerId(1), BrokerEpoch(4), Millis(9100)));
+        assert_eq!(t.take_expired(Millis(9100)), None);
+        assert_eq!(t.next_expiry(), Some(Millis(9101)));
+        assert!(!t.has_valid_session(BrokerId(1), BrokerEpoch(5), Millis(100)), "another registration");
+        assert_eq!(t.take_expired(Millis(9101)), Some((BrokerId(1), BrokerEpoch(4))));
+        assert_eq!(t.take_expired(Millis(9101)), None);
+    }
+
+    #[test]
+    fn a_broker_is_unfenced_when_it_knows_of_its_registration() {
+        let mut m = BrokerHeartbeatManager::new(Millis(9000));
+        m.register(BrokerId(1), true);
+        let beat = |offset| Heartbeat { metadata_offset: Offset(offset), want_fence: false, want_shutdown: false };
+        let next = |offset| m.next_state(BrokerId(1), &beat(offset), Offset(7), || false).map(|s| s.1);
+        assert_eq!(next(6), Ok(BrokerControlState::Fenced));
+        assert_eq!(next(7), Ok(BrokerControlState::Unfenced));
+    }
+
+    #[test]
+    fn only_brokers_that_serve_hold_a_shutdown_back() {
+        let mut m = BrokerHeartbeatManager::new(Millis(9000));
+        for (id, offset) in [(1, 5), (2, 3), (3, 4)] {
+            m.register(BrokerId(id), true);
+            assert_eq!(m.touch(BrokerId(id), id == 2, Offset(offset)), Ok(()));
+        }
+        assert_eq!(m.lowest_active_offset(), Offset(4));
+        assert_eq!(m.controlled_shutdown(BrokerId(3), Offset(6)), Ok(()));
+        assert_eq!(m.lowest_active_offset(), Offset(5));
+        assert_eq!(m.controlled_shutdown(BrokerId(2), Offset(6)), Err(HeartbeatError::Fenced));
+    }
+}

@@ -176,3 +176,30 @@ fn changed(tp: TopicPartition, p: &PartitionRegistration, unclean: bool) -> Even
         unclean,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::controller::PartitionChange;
+
+    #[test]
+    fn a_clone_keeps_what_it_knew() {
+        let tp = TopicPartition::new(0, 0);
+        let list: super::super::Replicas = [1, 2].map(BrokerId).into();
+        let mut image = MetadataImage::default();
+        image.apply(&Record::Topic { topic: tp.topic }, Offset(0));
+        let registration = PartitionRegistration::new(list.clone(), list);
+        image.apply(&Record::Partition { tp, registration }, Offset(1));
+        let old = image.clone();
+        assert!(Arc::ptr_eq(&old.contents, &image.contents));
+        let mut change = PartitionChange::none(tp);
+        change.leader = Some(BrokerId(2));
+        let record = Record::PartitionChange(change);
+        let told = image.event(&record);
+        image.apply(&record, Offset(2));
+        assert_eq!(old.partition(tp).map(|p| (p.leader.0, p.leader_epoch.0)), Some((1, 0)));
+        assert_eq!(image.partition(tp).map(|p| (p.leader.0, p.leader_epoch.0)), Some((2, 1)));
+        assert!(matches!(told, Some(Event::PartitionChanged { leader: BrokerId(2), unclean: false, .. })));
+        assert_eq!((old.offset(), image.offset()), (Offset(1), Offset(2)));
+    }
+}

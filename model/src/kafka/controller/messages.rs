@@ -327,24 +327,24 @@ impl ControllerReply {
         }
     }
     /// The same answer as NOT_CONTROLLER: what it would have told was never committed under this controller.
-    pub fn not_controller(self) -> Self {
-        let error = ErrorCode::NotController;
-        match self {
-            Self::BrokerRegistration { .. } => Self::BrokerRegistration { error, epoch: BrokerEpoch::UNKNOWN },
-            Self::BrokerHeartbeat { .. } => {
-                Self::BrokerHeartbeat { error, caught_up: false, fenced: true, should_shutdown: false }
+    pub fn not_controller(mut self) -> Self {
+        const ERROR: ErrorCode = ErrorCode::NotController;
+        match &mut self {
+            Self::BrokerRegistration { error, epoch } => (*error, *epoch) = (ERROR, BrokerEpoch::UNKNOWN),
+            Self::BrokerHeartbeat { error, should_shutdown, .. } => (*error, *should_shutdown) = (ERROR, false),
+            Self::UnregisterBroker { error } => *error = ERROR,
+            Self::AlterPartition { error, partitions } => {
+                *error = ERROR;
+                partitions.clear();
             }
-            Self::UnregisterBroker { .. } => Self::UnregisterBroker { error },
-            Self::AlterPartition { .. } => Self::AlterPartition { error, partitions: Vec::new() },
-            Self::AllocateProducerIds { .. } => Self::AllocateProducerIds { error, first: ProducerId::NONE, len: 0 },
-            Self::CreateTopics { topics } => {
-                Self::CreateTopics { topics: topics.into_iter().map(|(t, _)| (t, error)).collect() }
-            }
-            Self::ElectLeaders { .. } => Self::ElectLeaders { error, partitions: Vec::new() },
-            Self::AlterPartitionReassignments { .. } => {
-                Self::AlterPartitionReassignments { error, partitions: Vec::new() }
+            Self::AllocateProducerIds { error, first, len } => (*error, *first, *len) = (ERROR, ProducerId::NONE, 0),
+            Self::CreateTopics { topics } => topics.iter_mut().for_each(|(_, error)| *error = ERROR),
+            Self::ElectLeaders { error, partitions } | Self::AlterPartitionReassignments { error, partitions } => {
+                *error = ERROR;
+                partitions.clear();
             }
         }
+        self
     }
     /// Error of the request as a whole; errors of single partitions and topics are apart.
     pub const fn error(&self) -> ErrorCode {

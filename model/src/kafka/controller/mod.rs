@@ -12,6 +12,8 @@ mod heartbeat;
 mod image;
 pub mod messages;
 mod partition_change;
+#[cfg(test)]
+mod properties;
 mod reassignment;
 mod records;
 mod registration;

@@ -243,22 +243,90 @@ impl<'a, F: Fn(BrokerId) -> bool> PartitionChangeBuilder<'a, F> {
         }
     }
 
-    /// The last known leader is stored when the partition loses its leader and forgotten when it has one.
+    /// The last known leader is stored when the partition loses its leader and none is stored yet; it is forgotten when the
+    /// partition has a leader.
     fn last_known(&self, leader: Option<BrokerId>) -> Option<Replicas> {
         let before = &self.partition.last_known_elr;
         if !self.use_last_known_leader {
             return differs(before, &self.target_last_known_elr);
         }
-        if !self.elr {
-            return None;
+        match leader {
+            _ if !self.elr => None,
+            Some(BrokerId::NONE) => before.is_empty().then(|| [self.partition.leader].into()),
+            None if !self.partition.has_leader() => None,
+            _ => differs(before, &[]),
         }
-        if leader == Some(BrokerId::NONE) {
-            return self.partition.has_leader().then(|| differs(before, &[self.partition.leader])).flatten();
-        }
-        if leader.is_some() || self.partition.has_leader() { differs(before, &[]) } else { None }
     }
 }
 
 fn differs(before: &[BrokerId], after: &[BrokerId]) -> Option<Replicas> {
     (before != after).then(|| after.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TP: TopicPartition = TopicPartition::new(0, 0);
+
+    fn replicas(ids: &[i32]) -> Vec<BrokerId> {
+        ids.iter().map(|b| BrokerId(*b)).collect()
+    }
+    fn partition() -> PartitionRegistration {
+        PartitionRegistration::new(replicas(&[1, 2, 3]).into(), replicas(&[1, 2, 3]).into())
+    }
+    /// Everybody is lost; then `back` may lead again.
+    fn lose_all(fixes: Fixes, back: i32) -> (PartitionRegistration, PartitionRegistration) {
+        let mut lost = partition();
+        for gone in 1..=3 {
+            let isr = lost.isr.iter().copied().filter(|b| b.0 != gone).collect();
+            let change = PartitionChangeBuilder::new(TP, &lost, 2, |b| b.0 > gone)
+                .eligible_leader_replicas(true, fixes)
+                .target_isr(isr)
+                .build();
+            lost.merge(&change.expect("a member left"));
+        }
+        let mut found = lost.clone();
+        let change =
+            PartitionChangeBuilder::new(TP, &lost, 2, |b| b.0 == back).eligible_leader_replicas(true, fixes).build();
+        if let Some(change) = change {
+            found.merge(&change);
+        }
+        (lost, found)
+    }
+
+    #[test]
+    fn with_elr_anyone_who_left_below_min_isr_may_lead_again() {
+        let (lost, found) = lose_all(Fixes::ALL, 2);
+        assert_eq!((&lost.isr[..], &lost.elr[..]), (&[][..], &replicas(&[2, 3])[..]));
+        assert_eq!((found.leader, &found.isr[..]), (BrokerId(2), &replicas(&[2])[..]));
+        assert_eq!(lose_all(Fixes::ALL, 1).1, lost, "broker 1 left at min ISR and may lack what was committed later");
+    }
+
+    #[test]
+    fn without_elr_only_the_last_member_may() {
+        let old = Fixes::ALL.without(Fix::EligibleLeaderReplicas);
+        let (lost, found) = lose_all(old, 2);
+        assert_eq!((&lost.isr[..], lost.leader), (&replicas(&[3])[..], BrokerId::NONE));
+        assert_eq!(found, lost);
+        assert_eq!(lose_all(old, 3).1.leader, BrokerId(3));
+    }
+
+    #[test]
+    fn an_unclean_leader_is_alone_and_recovering() {
+        let p = partition();
+        let change = PartitionChangeBuilder::new(TP, &p, 1, |b| b.0 == 3)
+            .election(Election::Unclean)
+            .target_isr(replicas(&[1]))
+            .build()
+            .expect("a new leader");
+        assert_eq!((change.leader, change.recovering), (Some(BrokerId(3)), Some(true)));
+        assert_eq!(change.isr.as_deref(), Some(&replicas(&[3])[..]));
+    }
+
+    #[test]
+    fn nothing_to_do_is_no_record() {
+        let p = partition();
+        assert_eq!(PartitionChangeBuilder::new(TP, &p, 2, |_| true).build(), None);
+    }
 }
