@@ -213,9 +213,9 @@ impl Run {
             self.log.close();
         }
         self.write();
-        if let Some(to) = int(&item["recovery_point"]) {
-            self.disk.set_recovery_point(Offset(to));
-        }
+        // Closed segments are flushed: without a given point only the active one is scanned.
+        let flushed = int(&item["recovery_point"]).map_or(self.log.end(), Offset);
+        self.disk.set_recovery_point(flushed);
         if let Some(to) = int(&item["cut"]) {
             self.disk.cut(Offset(to), int(&item["extra"]).unwrap_or(0) > 0);
         }
