@@ -42,11 +42,8 @@ pub fn batch(item: &Value, now: Millis) -> Arc<Batch> {
 }
 /// Batches with base offset and leader epoch.
 pub fn entries(item: &Value, now: Millis) -> Vec<Entry> {
-    let one = |b: &Value| Entry {
-        base: offset(b, "base"),
-        epoch: LeaderEpoch(need(b, "le") as i32),
-        batch: batch(b, now),
-    };
+    let one =
+        |b: &Value| Entry { base: offset(b, "base"), epoch: LeaderEpoch(need(b, "le") as i32), batch: batch(b, now) };
     item["batches"].as_array().into_iter().flatten().map(one).collect()
 }
 /// Leader epochs as [[epoch, start]...].
@@ -295,8 +292,7 @@ impl Run {
             },
             "aborted" => {
                 let found = log.aborted_between(offset(item, "from"), offset(item, "to"));
-                let rows: Vec<_> =
-                    found.iter().map(|e| [e.producer.0, e.first.0, e.last.0, e.last_stable.0]).collect();
+                let rows: Vec<_> = found.iter().map(|e| [e.producer.0, e.first.0, e.last.0, e.last_stable.0]).collect();
                 json!({"aborted": rows})
             }
             other => json!({"unknown": other}),
