@@ -1,7 +1,7 @@
 //! One partition's log at one broker (`UnifiedLog`): where it stands, its high watermark, its transactions.
 
 use super::producer::{ProducerState, ProducerStateManager, VerificationGuard};
-use super::{AbortedEntry, EpochEntry, LeaderEpochs, LogConfig, LogWrite, Segments};
+use super::{AbortedEntry, Entry, EpochEntry, LeaderEpochs, LogConfig, LogWrite, Segments};
 use crate::base::{Fixes, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence};
 use std::collections::BTreeMap;
 
@@ -95,6 +95,11 @@ impl UnifiedLog {
     /// Everything below is known to survive power loss.
     pub fn recovery_point(&self) -> Offset {
         self.recovery_point
+    }
+
+    /// The batches from the one that holds `offset`, or the next behind it, up to the log end: for checks, not for readers.
+    pub fn entries_from(&self, offset: Offset) -> impl Iterator<Item = &Entry> {
+        self.segments.entries_from(offset)
     }
 
     // ---- leader epochs
