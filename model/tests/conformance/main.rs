@@ -23,6 +23,7 @@ use harness::Family;
 const FAMILIES: &[Family] = &[
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },
+    Family { name: "kafka/partition", run: run_partition::partition },
     Family { name: "kafka/producer_state", run: run_log::log },
 ];
 

@@ -5,7 +5,7 @@
 use super::{Partition, PartitionCx, PartitionOutput};
 use crate::base::{BrokerSet, Event, Fix, LeaderEpoch, Offset};
 use crate::kafka::ErrorCode;
-use crate::kafka::log::{FollowerAppendError, Isolation, ReadLimit};
+use crate::kafka::log::{Appended, Entry, FollowerAppendError, Isolation, ReadLimit};
 use crate::kafka::messages::FetchedPartition;
 
 /// Where a follower is to cut (`OffsetTruncationState`).
@@ -63,25 +63,40 @@ impl Partition {
         if offset != self.log.end() {
             return Err(FollowerAppendError::UnexpectedOffset);
         }
-        let mut done = FollowerAppend { next: offset, last_epoch: LeaderEpoch::UNKNOWN };
-        if !fetched.entries.is_empty()
-            && let Some(appended) = self.log.append_as_follower(&fetched.entries, Some(fetched_under))?
-        {
-            done.next = appended.last.plus(1);
-            for entry in fetched.entries.iter().take_while(|e| e.base <= appended.last) {
-                done.last_epoch = entry.epoch;
-                let event = self.appended_event(&entry.batch, entry.base, entry.epoch, false);
-                cx.out.push(PartitionOutput::Emit(event));
+        let appended = self.append_to_follower(&fetched.entries, fetched_under, cx)?;
+        let done = match appended {
+            None => FollowerAppend { next: offset, last_epoch: LeaderEpoch::UNKNOWN },
+            Some(appended) => {
+                let last = fetched.entries.iter().rfind(|e| e.base <= appended.last);
+                let last_epoch = last.map_or(LeaderEpoch::UNKNOWN, |e| e.epoch);
+                FollowerAppend { next: appended.last.plus(1), last_epoch }
             }
-        }
+        };
         self.follow_high_watermark(fetched.high_watermark, cx);
         if fetched.log_start > self.log.start() {
             self.log.increment_log_start(fetched.log_start).map_err(FollowerAppendError::Refused)?;
         }
-        if done.next > offset {
-            cx.out.push(PartitionOutput::CheckFetches(self.tp));
-        }
         Ok(done)
+    }
+
+    /// Appends batches at their offsets (`Partition.appendRecordsToFollowerOrFutureReplica`): none of a newer epoch than
+    /// `fetched_under`.
+    pub fn append_to_follower(
+        &mut self,
+        entries: &[Entry],
+        fetched_under: LeaderEpoch,
+        cx: &mut PartitionCx<'_>,
+    ) -> Result<Option<Appended>, FollowerAppendError> {
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let Some(appended) = self.log.append_as_follower(entries, Some(fetched_under))? else { return Ok(None) };
+        for entry in entries.iter().take_while(|e| e.base <= appended.last) {
+            let event = self.appended_event(&entry.batch, entry.base, entry.epoch, false);
+            cx.out.push(PartitionOutput::Emit(event));
+        }
+        cx.out.push(PartitionOutput::CheckFetches(self.tp));
+        Ok(Some(appended))
     }
 
     /// follower's high watermark = min(leader's, own log end); may go back. Gives the new value if it changed.

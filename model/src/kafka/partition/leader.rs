@@ -220,7 +220,7 @@ impl Partition {
                 to = r.end;
             }
         }
-        let moved = to > Offset::UNKNOWN && self.log.increase_high_watermark(to).is_some();
+        let moved = self.log.increase_high_watermark(to).is_some();
         if moved {
             cx.out.push(PartitionOutput::Emit(Event::HighWatermark {
                 tp: self.tp,
