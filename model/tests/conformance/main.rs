@@ -26,6 +26,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },
+    Family { name: "kafka/partition", run: run_partition::partition },
     Family { name: "kafka/partition_change", run: run_controller::partition_change },
     Family { name: "kafka/producer_state", run: run_log::log },
     Family { name: "kafka/replication_control", run: run_controller::replication_control },
