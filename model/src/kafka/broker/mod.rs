@@ -4,6 +4,8 @@ mod alter_partition;
 mod delayed_fetch;
 mod fetch_session;
 mod fetcher;
+mod link;
+pub mod node;
 mod partitions;
 mod session_handler;
 
