@@ -1,8 +1,9 @@
 //! The broker's scheduler: lag checks, checkpoints, expiry (R-7, L-21, P-16).
 
 use super::config::MAIN;
-use super::{Node, NodeCx, flushed_partition, is_terminate};
-use crate::base::{Input, Millis, TopicPartition};
+use super::disk::partition_of;
+use super::{Node, NodeCx};
+use crate::base::{FileId, Input, Millis, Signal, TopicPartition};
 use crate::kafka::messages::Message;
 
 impl Node {
@@ -12,15 +13,18 @@ impl Node {
                 self.fired(MAIN);
                 self.run_timers(cx);
             }
-            Input::Signal(signal) if is_terminate(*signal) => self.terminate(cx),
-            Input::Signal(crate::base::Signal::HideTopics(hide)) => self.hide_topics = *hide,
-            Input::Flushed(file) => self.flushed(*file, cx),
+            Input::Signal(Signal::Terminate) => self.terminate(cx),
+            Input::Signal(Signal::HideTopics(hide)) => self.hide_topics = *hide,
             _ => {}
         }
     }
 
-    pub(super) fn flushed(&mut self, file: crate::base::FileId, cx: &mut NodeCx<'_>) {
-        let Some(tp) = flushed_partition(file) else { return };
+    pub(super) fn flushed(&mut self, file: FileId, cx: &mut NodeCx<'_>) {
+        if self.raft_waits_for == Some(file) {
+            self.raft_waits_for = None;
+            self.after_raft(cx);
+        }
+        let Some(tp) = partition_of(file) else { return };
         if let Some(partition) = self.partitions.get_mut(tp) {
             let end = partition.log().end();
             partition.log_mut().flushed_to(end);

@@ -107,8 +107,7 @@ impl Node {
             id
         });
         if taken.is_none() && !self.ids_channel.busy() {
-            let request =
-                ControllerRequest::AllocateProducerIds { broker: self.config.id, epoch: self.broker_epoch };
+            let request = ControllerRequest::AllocateProducerIds { broker: self.config.id, epoch: self.broker_epoch };
             self.ids_channel.submit(request, cx.millis());
             self.deadlines.remove(&PRODUCER_IDS);
             cx.wake_port(PRODUCER_IDS, Some(cx.now));

@@ -19,7 +19,8 @@ impl Node {
         self.unfollow(tp, Some(leader));
         let (me, config) = (self.config.id, self.config.broker.fetcher);
         let jitter = &self.jitter;
-        let fetcher = self.fetchers.entry(leader).or_insert_with(|| ReplicaFetcher::new(me, leader, config, jitter.clone()));
+        let fetcher =
+            self.fetchers.entry(leader).or_insert_with(|| ReplicaFetcher::new(me, leader, config, jitter.clone()));
         fetcher.add(tp, epoch, start);
         // The fetcher's own thread takes it up.
         self.deadlines.remove(&fetcher_port(leader));

@@ -106,9 +106,9 @@ impl Node {
         let start = self.with_partitions(cx, |partitions, _, _, pcx| {
             let p = partitions.get_mut(tp)?;
             let new_epoch = p.make_follower(&metadata, pcx);
-            let follows = p.leader().is_some_and(|(leader, epoch)| {
-                leader == registration.leader && epoch == registration.leader_epoch
-            });
+            let follows = p
+                .leader()
+                .is_some_and(|(leader, epoch)| leader == registration.leader && epoch == registration.leader_epoch);
             (new_epoch && follows).then(|| p.start_following(pcx))
         });
         self.write_log(tp, cx);

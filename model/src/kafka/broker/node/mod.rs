@@ -24,18 +24,16 @@ mod to_controller;
 use super::link::Link;
 use super::{AlterPartitionManager, DelayedFetches, Partitions, ReplicaFetcher};
 use crate::base::{
-    BrokerEpoch, BrokerId, ConnId, Cx, Effect, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Millis, Offset, Port,
-    Process, ProducerId, Signal, SimTime, Stream, TopicPartition,
+    BrokerEpoch, BrokerId, ConnId, Cx, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Millis, Offset, Port,
+    Process, ProducerId, SimTime, Stream, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::log::UnifiedLog;
 use crate::kafka::messages::{Message, ProducedPartition, Reply};
 use crate::kafka::partition::{BrokerTable, Partition, PartitionConfig, PartitionCx, PartitionOutput};
 use crate::kafka::quorum::{BrokerLifecycle, Output, Raft, ReplyTo};
-use config::{
-    ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, fetcher_port,
-};
-use disk::{CLEAN_SHUTDOWN, NodeDisk, NodeWrite, partition_file, partition_of};
+use config::{ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, fetcher_port};
+use disk::{CLEAN_SHUTDOWN, NodeDisk, NodeWrite, partition_file};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use to_controller::ToController;
@@ -123,7 +121,6 @@ pub struct Node {
     /// What each port was last set to.
     deadlines: BTreeMap<Port, Millis>,
     outputs: Vec<PartitionOutput>,
-    dirty: BTreeSet<TopicPartition>,
 }
 
 impl Process for Node {
@@ -159,9 +156,9 @@ impl Process for Node {
             committed_end: Offset(0),
             topics_created: false,
             lifecycle: None,
-            life_channel: ToController::new(Millis::MAX),
-            alter_channel: ToController::new(Millis::MAX),
-            ids_channel: ToController::new(Millis::MAX),
+            life_channel: ToController::new(LIFECYCLE, Millis::MAX),
+            alter_channel: ToController::new(ALTER, Millis::MAX),
+            ids_channel: ToController::new(PRODUCER_IDS, Millis::MAX),
             broker_epoch: BrokerEpoch::UNKNOWN,
             image: MetadataImage::default(),
             applied_end: Offset(0),
@@ -189,7 +186,6 @@ impl Process for Node {
             next_expiry,
             deadlines: BTreeMap::new(),
             outputs: Vec::new(),
-            dirty: BTreeSet::new(),
             config: Arc::clone(config),
         };
         if config.is_broker {
@@ -232,6 +228,12 @@ impl Process for Node {
 
     fn step(&mut self, port: Port, input: Input<Message>, cx: &mut NodeCx<'_>) {
         match port {
+            // The kernel tells the port that asked for the flush, whatever the file.
+            _ if matches!(input, Input::Flushed(_)) => {
+                if let Input::Flushed(file) = input {
+                    self.flushed(file, cx);
+                }
+            }
             BROKER => self.broker_input(input, cx),
             CONTROLLER => self.controller_input(input, cx),
             LIFECYCLE => self.life_input(input, cx),
@@ -292,7 +294,12 @@ impl Node {
     fn with_partitions<T>(
         &mut self,
         cx: &mut NodeCx<'_>,
-        work: impl FnOnce(&mut Partitions, &mut DelayedFetches, &mut BTreeMap<BrokerId, ReplicaFetcher>, &mut PartitionCx<'_>) -> T,
+        work: impl FnOnce(
+            &mut Partitions,
+            &mut DelayedFetches,
+            &mut BTreeMap<BrokerId, ReplicaFetcher>,
+            &mut PartitionCx<'_>,
+        ) -> T,
     ) -> T {
         let Self { partitions, fetches, fetchers, brokers, alter, outputs, broker_epoch, .. } = self;
         let mut pcx = PartitionCx { now: cx.millis(), broker_epoch: *broker_epoch, brokers, alter, out: outputs };
@@ -383,17 +390,4 @@ impl Node {
     fn fired(&mut self, port: Port) {
         self.deadlines.remove(&port);
     }
-}
-
-/// A node's effect, for tests.
-pub type NodeEffect = Effect<Message, NodeWrite>;
-
-/// Whether a flush of this file is a partition's.
-fn flushed_partition(file: FileId) -> Option<TopicPartition> {
-    partition_of(file)
-}
-
-/// What a node does with a signal that is not for one of its ports.
-fn is_terminate(signal: Signal) -> bool {
-    signal == Signal::Terminate
 }

@@ -4,13 +4,13 @@
 use super::config::CONTROLLER;
 use super::disk::{NodeWrite, raft_file};
 use super::{Caller, Node, NodeCx};
-use crate::base::{BrokerId, Event, Input, LeaderEpoch, Millis, Offset, QuorumRole, Signal};
+use crate::base::{BrokerId, Event, Input, LeaderEpoch, Offset, QuorumRole, Signal};
+use crate::kafka::ErrorCode;
 use crate::kafka::broker::link::{Link, LinkEvent};
 use crate::kafka::controller::messages::{ControllerReply, ControllerRequest, CreatableTopic, ElectionType};
 use crate::kafka::controller::{ActiveController, Step, TopicConfig};
 use crate::kafka::messages::{Message, Reply, Request};
 use crate::kafka::quorum::{Output, ReplyTo};
-use crate::kafka::ErrorCode;
 
 impl Node {
     pub(super) fn controller_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {
@@ -62,10 +62,6 @@ impl Node {
                         self.after_raft(cx);
                     }
                 }
-            }
-            Input::Flushed(file) if self.raft_waits_for == Some(file) => {
-                self.raft_waits_for = None;
-                self.after_raft(cx);
             }
             Input::Signal(Signal::ElectPreferred) => {
                 let request = ControllerRequest::ElectLeaders { election: ElectionType::Preferred, partitions: None };
@@ -145,7 +141,7 @@ impl Node {
             Output::Send { node, correlation, request } => {
                 let Some(to) = self.config.addr(node, CONTROLLER) else { return };
                 let timeout = self.config.raft.request_timeout;
-                let link = self.raft_links.entry(node).or_insert_with(|| Link::new(to, timeout));
+                let link = self.raft_links.entry(node).or_insert_with(|| Link::new(CONTROLLER, to, timeout));
                 link.send(correlation, Request::Quorum(request), cx);
             }
             Output::Reply { to, reply } => self.reply(to.conn, to.correlation, Reply::Quorum(reply), cx),
@@ -239,10 +235,5 @@ impl Node {
             })
             .collect();
         self.controller_request(Caller::Local, &ControllerRequest::CreateTopics { topics }, cx);
-    }
-
-    /// The link timeouts of the quorum follow its own request timeout.
-    pub(super) fn _raft_request_timeout(&self) -> Millis {
-        self.config.raft.request_timeout
     }
 }

@@ -2,13 +2,15 @@
 
 use super::config::BROKER;
 use super::{Node, NodeCx, PendingProduce};
-use crate::base::{BrokerId, ConnEvent, ConnId, Input, LeaderEpoch, Millis, Nanos, Offset, ProducerEpoch, ProducerId, TopicPartition};
+use crate::base::{
+    BrokerId, ConnEvent, ConnId, Input, LeaderEpoch, Millis, Nanos, Offset, ProducerEpoch, ProducerId, TopicPartition,
+};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::Isolation;
 use crate::kafka::messages::{
     BrokerInfo, FetchReply, FetchRequest, InitProducerIdReply, ListOffsetsReply, ListOffsetsRequest, Message,
-    MetadataReply, MetadataRequest, OffsetsForLeaderEpochReply, OffsetsForLeaderEpochRequest, PartitionInfo, ProduceReply,
-    ProduceRequest, ProducedPartition, Reply, Request,
+    MetadataReply, MetadataRequest, OffsetsForLeaderEpochReply, OffsetsForLeaderEpochRequest, PartitionInfo,
+    ProduceReply, ProduceRequest, ProducedPartition, Reply, Request,
 };
 use crate::kafka::partition::Produce;
 
@@ -33,7 +35,6 @@ impl Node {
                     self.fetches.cancel(token);
                 }
             }
-            Input::Flushed(file) => self.flushed(file, cx),
             _ => {}
         }
         self.after_partitions(cx);
@@ -65,9 +66,7 @@ impl Node {
             Request::InitProducerId(_) => {
                 cx.work(self.config.times.request);
                 let reply = match self.take_producer_id(cx) {
-                    Some(producer) => {
-                        InitProducerIdReply { error: ErrorCode::None, producer, epoch: ProducerEpoch(0) }
-                    }
+                    Some(producer) => InitProducerIdReply { error: ErrorCode::None, producer, epoch: ProducerEpoch(0) },
                     // No block at hand: the client asks again (`RPCProducerIdManager`).
                     None => InitProducerIdReply {
                         error: ErrorCode::CoordinatorLoadInProgress,
@@ -173,8 +172,7 @@ impl Node {
             self.with_partitions(cx, |partitions, _, _, pcx| {
                 partitions.iter_mut().for_each(|p| p.expire(pcx));
             });
-            self.produce_deadline =
-                self.partitions.iter().filter_map(|p| p.deadline()).min().unwrap_or(Millis::MAX);
+            self.produce_deadline = self.partitions.iter().filter_map(|p| p.deadline()).min().unwrap_or(Millis::MAX);
         }
         let answers = self.with_partitions(cx, |partitions, fetches, _, pcx| fetches.expire(partitions, pcx));
         for answer in answers {
@@ -215,7 +213,8 @@ impl Node {
     fn list_offsets(&mut self, r: &ListOffsetsRequest) -> ListOffsetsReply {
         let partitions = r.partitions.iter().map(|(tp, spec, epoch)| {
             // A follower asks without isolation, and only the leader answers.
-            let answer = self.partitions.get_or_error(*tp).and_then(|p| p.list_offset(*spec, r.isolation, *epoch, true));
+            let answer =
+                self.partitions.get_or_error(*tp).and_then(|p| p.list_offset(*spec, r.isolation, *epoch, true));
             match answer {
                 Ok((offset, epoch)) => (*tp, ErrorCode::None, offset, epoch),
                 Err(error) => (*tp, error, Offset::UNKNOWN, LeaderEpoch::UNKNOWN),
@@ -227,8 +226,7 @@ impl Node {
 
     fn offsets_for_leader_epoch(&mut self, r: &OffsetsForLeaderEpochRequest) -> OffsetsForLeaderEpochReply {
         let partitions = r.partitions.iter().map(|(tp, epoch, current)| {
-            let answer =
-                self.partitions.get_or_error(*tp).and_then(|p| p.end_offset_for_epoch(*epoch, *current, true));
+            let answer = self.partitions.get_or_error(*tp).and_then(|p| p.end_offset_for_epoch(*epoch, *current, true));
             match answer {
                 Ok((epoch, end)) => (*tp, ErrorCode::None, epoch, end),
                 Err(error) => (*tp, error, LeaderEpoch::UNKNOWN, Offset::UNKNOWN),

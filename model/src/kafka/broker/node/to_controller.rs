@@ -1,7 +1,7 @@
 //! A broker's channel to the active controller: the machine of the quorum module on a link.
 
 use super::config::{CONTROLLER, NodeConfig};
-use crate::base::{BrokerId, ConnEvent, ConnId, Cx, Millis};
+use crate::base::{BrokerId, ConnEvent, ConnId, Cx, Millis, Port};
 use crate::kafka::broker::link::{Link, LinkEvent};
 use crate::kafka::controller::messages::{ControllerReply, ControllerRequest};
 use crate::kafka::messages::{Message, Request};
@@ -10,15 +10,16 @@ use crate::kafka::quorum::{Channel, ChannelAction};
 /// One request at a time to whoever is controller.
 #[derive(Clone, Debug)]
 pub struct ToController {
+    port: Port,
     channel: Channel,
     link: Option<(BrokerId, Link)>,
     correlation: u32,
 }
 
 impl ToController {
-    /// A channel whose requests wait for a controller for at most `retry_timeout`.
-    pub fn new(retry_timeout: Millis) -> Self {
-        Self { channel: Channel::new(retry_timeout), link: None, correlation: 0 }
+    /// A channel of a port of this node, whose requests wait for a controller for at most `retry_timeout`.
+    pub fn new(port: Port, retry_timeout: Millis) -> Self {
+        Self { port, channel: Channel::new(retry_timeout), link: None, correlation: 0 }
     }
     /// Whether a request is under way.
     pub fn busy(&self) -> bool {
@@ -53,7 +54,7 @@ impl ToController {
                 old.close(cx);
             }
             let Some(to) = config.addr(node, CONTROLLER) else { return };
-            self.link = Some((node, Link::new(to, Millis::MAX)));
+            self.link = Some((node, Link::new(self.port, to, Millis::MAX)));
         }
         self.correlation += 1;
         let (_, link) = self.link.as_mut().expect("set above");

@@ -39,9 +39,7 @@ impl Selector {
     }
     /// Drops the channel of `node` and what came over it.
     pub fn close(&mut self, node: BrokerId) -> Option<u64> {
-        self.arrived.retain(
-            |a| !matches!(a, Arrival::Reply(n, ..) | Arrival::Gone(n) | Arrival::Up(n) if *n == node),
-        );
+        self.arrived.retain(|a| !matches!(a, Arrival::Reply(n, ..) | Arrival::Gone(n) | Arrival::Up(n) if *n == node));
         self.channels.remove(&node).map(|c| c.number)
     }
     /// Drops all channels; gives them with their nodes.
