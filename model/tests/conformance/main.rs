@@ -20,8 +20,10 @@ mod run_partition;
 use harness::Family;
 
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
-const FAMILIES: &[Family] =
-    &[Family { name: "kafka-client/connection", run: run_java_connection::run }];
+const FAMILIES: &[Family] = &[
+    Family { name: "kafka-client/connection", run: run_java_connection::run },
+    Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+];
 
 fn main() -> std::process::ExitCode {
     harness::run(FAMILIES)
