@@ -342,7 +342,7 @@ impl RecordAccumulator {
                 break;
             }
             let Some(mut batch) = queue.pop_front() else { continue };
-            batch.close();
+            batch.leaves();
             if let Some(manager) = manager.as_mut().filter(|_| !batch.has_sequence()) {
                 manager.assign(&mut batch, &mut self.batches);
             }

@@ -63,7 +63,8 @@ pub struct ProducerBatch {
     pub backoff: Millis,
     /// Id, epoch and first sequence; of the *next* attempt, a batch on the wire may carry older ones.
     pub tag: ProducerTag,
-    /// An epoch bump rewrote the sequence (`sequenceHasBeenReset`).
+    /// An epoch bump rewrote the sequence, and it has not left since (`sequenceHasBeenReset`): an answer still to come is
+    /// to the old numbers.
     pub sequence_reset: bool,
     /// Its future is complete; a later answer changes nothing for the user.
     pub done: bool,
@@ -128,6 +129,11 @@ impl ProducerBatch {
     /// Takes no more records.
     pub const fn close(&mut self) {
         self.closed = true;
+    }
+    /// It leaves with the numbers it has, or is given next.
+    pub const fn leaves(&mut self) {
+        self.closed = true;
+        self.sequence_reset = false;
     }
     /// Size in bytes, batch header included.
     pub const fn bytes(&self) -> u32 {
