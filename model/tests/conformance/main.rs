@@ -23,6 +23,7 @@ use harness::Family;
 const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-hash/partitioner", run: run_hash::run },
 ];
 
 fn main() -> std::process::ExitCode {
