@@ -1,1 +1,6 @@
-//! How the model is run.
+//! Tidemark: how the model is run, watched, searched and shown.
+#![deny(missing_docs)]
+
+pub mod host;
+pub mod judge;
+pub mod world;

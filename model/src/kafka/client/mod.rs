@@ -3,6 +3,7 @@
 mod cluster;
 mod hash;
 pub mod java;
+pub mod java_consumer;
 mod network;
 
 pub use cluster::{ClusterView, Leader};
