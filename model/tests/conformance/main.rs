@@ -23,6 +23,8 @@ use harness::Family;
 const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
+    Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-hash/partitioner", run: run_hash::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },
