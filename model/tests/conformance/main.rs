@@ -13,6 +13,7 @@ mod run_java_connection;
 mod run_java_fetch;
 mod run_java_producer;
 mod run_librdkafka_connection;
+mod run_librdkafka_consumer;
 mod run_librdkafka_producer;
 mod run_log;
 mod run_partition;
@@ -20,7 +21,10 @@ mod run_partition;
 use harness::Family;
 
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
-const FAMILIES: &[Family] = &[Family { name: "kafka-client/fetch", run: run_java_fetch::fetch }];
+const FAMILIES: &[Family] = &[
+    Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
+    Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
+];
 
 fn main() -> std::process::ExitCode {
     harness::run(FAMILIES)

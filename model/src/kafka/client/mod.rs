@@ -4,6 +4,9 @@ mod cluster;
 pub mod java;
 pub mod java_consumer;
 mod network;
+pub mod rdkafka_consumer;
+mod slice;
 
 pub use cluster::{ClusterView, Leader};
 pub use network::{Completed, Lost, Network, Outcome};
+pub use slice::Slice;
