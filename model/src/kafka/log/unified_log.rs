@@ -1,7 +1,7 @@
 //! One partition's log at one broker (`UnifiedLog`): where it stands, its high watermark, its transactions.
 
 use super::producer::{ProducerState, ProducerStateManager, VerificationGuard};
-use super::{AbortedEntry, Entry, EpochEntry, LeaderEpochs, LogConfig, LogWrite, Segments};
+use super::{AbortedEntry, Entry, LeaderEpochs, LogConfig, LogWrite, Segments};
 use crate::base::{Fixes, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence};
 use std::collections::BTreeMap;
 
@@ -125,10 +125,6 @@ impl UnifiedLog {
         if changed {
             self.writes.push(LogWrite::Epochs(self.epochs.entries().into()));
         }
-    }
-    /// The leader epochs and where they start.
-    pub fn epoch_entries(&self) -> &[EpochEntry] {
-        self.epochs.entries()
     }
 
     // ---- high watermark
