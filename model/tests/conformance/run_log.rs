@@ -42,11 +42,8 @@ pub fn batch(item: &Value, now: Millis) -> Arc<Batch> {
 }
 /// Batches with base offset and leader epoch.
 pub fn entries(item: &Value, now: Millis) -> Vec<Entry> {
-    let one = |b: &Value| Entry {
-        base: offset(b, "base"),
-        epoch: LeaderEpoch(need(b, "le") as i32),
-        batch: batch(b, now),
-    };
+    let one =
+        |b: &Value| Entry { base: offset(b, "base"), epoch: LeaderEpoch(need(b, "le") as i32), batch: batch(b, now) };
     item["batches"].as_array().into_iter().flatten().map(one).collect()
 }
 /// Leader epochs as [[epoch, start]...].
@@ -78,7 +75,7 @@ pub fn log_state(log: &UnifiedLog) -> Map<String, Value> {
     state.insert("lso".into(), json!(log.last_stable().0));
     state.insert("unstable".into(), json!(log.first_unstable().map(|o| o.0)));
     state.insert("undecided".into(), json!(log.first_undecided().map(|o| o.0)));
-    state.insert("epochs".into(), epochs(log.epoch_entries()));
+    state.insert("epochs".into(), epochs(log.epochs().entries()));
     state.insert("producers".into(), Value::Object(producers));
     state
 }
@@ -213,9 +210,9 @@ impl Run {
             self.log.close();
         }
         self.write();
-        if let Some(to) = int(&item["recovery_point"]) {
-            self.disk.set_recovery_point(Offset(to));
-        }
+        // Closed segments are flushed: without a given point only the active one is scanned.
+        let flushed = int(&item["recovery_point"]).map_or(self.log.end(), Offset);
+        self.disk.set_recovery_point(flushed);
         if let Some(to) = int(&item["cut"]) {
             self.disk.cut(Offset(to), int(&item["extra"]).unwrap_or(0) > 0);
         }
@@ -295,8 +292,7 @@ impl Run {
             },
             "aborted" => {
                 let found = log.aborted_between(offset(item, "from"), offset(item, "to"));
-                let rows: Vec<_> =
-                    found.iter().map(|e| [e.producer.0, e.first.0, e.last.0, e.last_stable.0]).collect();
+                let rows: Vec<_> = found.iter().map(|e| [e.producer.0, e.first.0, e.last.0, e.last_stable.0]).collect();
                 json!({"aborted": rows})
             }
             other => json!({"unknown": other}),

@@ -4,7 +4,6 @@ use super::producer::{AppendedBatch, CompletedTxn, ProducerAppend, VerificationG
 use super::{AbortedEntry, Entry, LogWrite, UnifiedLog};
 use crate::base::{Batch, LeaderEpoch, Offset, ProducerId};
 use crate::kafka::ErrorCode;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Who wrote a batch, which decides what is judged (P-17, P-18).
@@ -101,9 +100,8 @@ impl UnifiedLog {
         entries: &[Entry],
         fetched_under: Option<LeaderEpoch>,
     ) -> Result<Option<Appended>, FollowerAppendError> {
-        let taken = fetched_under.map_or(entries.len(), |limit| {
-            entries.iter().position(|e| e.epoch > limit).unwrap_or(entries.len())
-        });
+        let taken = fetched_under
+            .map_or(entries.len(), |limit| entries.iter().position(|e| e.epoch > limit).unwrap_or(entries.len()));
         let entries = &entries[..taken];
         let Some(first) = entries.first() else { return Ok(None) };
         if entries.windows(2).any(|pair| pair[1].last() <= pair[0].last()) {
@@ -165,7 +163,8 @@ impl UnifiedLog {
 
     /// `analyzeAndValidateProducerState`: all batches pass, or none is appended.
     fn judge(&mut self, entries: &[Entry], how: &LeaderAppend) -> Result<Judged, ErrorCode> {
-        let mut producers: BTreeMap<ProducerId, ProducerAppend> = BTreeMap::new();
+        // A list: a leader's append has one producer, a fetched one few.
+        let mut producers: Vec<ProducerAppend> = Vec::new();
         let mut completed = Vec::new();
         for entry in entries {
             let batch = &entry.batch;
@@ -181,11 +180,14 @@ impl UnifiedLog {
             if how.origin != AppendOrigin::Replication && batch.is_transactional() {
                 self.check_verified(batch, how.guard)?;
             }
-            let append = producers.entry(id).or_insert_with(|| self.producers.prepare(id, how.origin));
-            completed.extend(append.append(entry, how.transaction_version)?);
+            let at = producers.iter().rposition(|p| p.producer() == id).unwrap_or_else(|| {
+                producers.push(self.producers.prepare(id, how.origin));
+                producers.len() - 1
+            });
+            completed.extend(producers[at].append(entry, how.transaction_version)?);
             self.producers.use_up_verification(batch);
         }
-        Ok(Judged::New { producers: producers.into_values().collect(), completed })
+        Ok(Judged::New { producers, completed })
     }
     /// P-4, P-5: of a transaction that is not open here, first the epoch is judged (KAFKA-19690), then the guard.
     fn check_verified(&self, batch: &Batch, guard: Option<VerificationGuard>) -> Result<(), ErrorCode> {

@@ -147,6 +147,10 @@ impl PartitionDisk {
     pub fn end(&self) -> Offset {
         self.segments.active().next_offset()
     }
+    /// The batches from the one that holds `offset`, or the next behind it.
+    pub fn entries_from(&self, offset: Offset) -> impl Iterator<Item = &Entry> {
+        self.segments.entries_from(offset)
+    }
     /// The high watermark as checkpointed.
     pub fn high_watermark(&self) -> Offset {
         self.high_watermark

@@ -82,9 +82,11 @@ impl UnifiedLog {
         if segments.filter_map(|i| self.segments.get(i)).all(|s| s.aborted.is_empty()) {
             return found;
         }
-        let upper = self.segments.get(segment).and_then(|s| index_bound(s, from, bytes)).unwrap_or_else(|| {
-            self.segments.get(segment + 1).map_or(self.end, Segment::base)
-        });
+        let upper = self
+            .segments
+            .get(segment)
+            .and_then(|s| index_bound(s, from, bytes))
+            .unwrap_or_else(|| self.segments.get(segment + 1).map_or(self.end, Segment::base));
         self.segments.collect_aborted(segment, from, upper, &mut |e| found.push(e.into()));
         found
     }

@@ -1,8 +1,9 @@
 //! One partition's log at one broker (`UnifiedLog`): where it stands, its high watermark, its transactions.
 
 use super::producer::{ProducerState, ProducerStateManager, VerificationGuard};
-use super::{AbortedEntry, EpochEntry, LeaderEpochs, LogConfig, LogWrite, Segments};
+use super::{AbortedEntry, Entry, LeaderEpochs, LogConfig, LogWrite, Segments};
 use crate::base::{Fixes, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence};
+use crate::kafka::ErrorCode;
 use std::collections::BTreeMap;
 
 /// A high watermark (`LogOffsetMetadata`).
@@ -97,6 +98,11 @@ impl UnifiedLog {
         self.recovery_point
     }
 
+    /// The batches from the one that holds `offset`, or the next behind it, up to the log end: for checks, not for readers.
+    pub fn entries_from(&self, offset: Offset) -> impl Iterator<Item = &Entry> {
+        self.segments.entries_from(offset)
+    }
+
     // ---- leader epochs
 
     /// The leader epoch cache.
@@ -120,10 +126,6 @@ impl UnifiedLog {
         if changed {
             self.writes.push(LogWrite::Epochs(self.epochs.entries().into()));
         }
-    }
-    /// The leader epochs and where they start.
-    pub fn epoch_entries(&self) -> &[EpochEntry] {
-        self.epochs.entries()
     }
 
     // ---- high watermark
@@ -195,9 +197,9 @@ impl UnifiedLog {
     // ---- log start, flushing
 
     /// DeleteRecords: the log now begins at `to`, not above the high watermark. Says whether it moved.
-    pub fn increment_log_start(&mut self, to: Offset) -> Result<bool, crate::kafka::ErrorCode> {
+    pub fn increment_log_start(&mut self, to: Offset) -> Result<bool, ErrorCode> {
         if to > self.high_watermark.offset {
-            return Err(crate::kafka::ErrorCode::OffsetOutOfRange);
+            return Err(ErrorCode::OffsetOutOfRange);
         }
         if to <= self.start {
             return Ok(false);

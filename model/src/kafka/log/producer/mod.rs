@@ -8,5 +8,5 @@ mod verification;
 pub use append::{CompletedTxn, ProducerAppend};
 pub use manager::{ProducerSnapshot, ProducerStateManager};
 pub use state::{AppendedBatch, ProducerState, Window};
-pub use verification::VerificationGuard;
 pub(super) use verification::VerificationEntry;
+pub use verification::VerificationGuard;

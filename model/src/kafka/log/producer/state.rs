@@ -112,7 +112,7 @@ impl ProducerState {
         self.txn_start = newer.txn_start;
     }
     /// What a snapshot holds of it: the last batch only (L-22).
-    pub(super) fn snapshot(&self) -> Self {
+    pub fn snapshot(&self) -> Self {
         let mut kept = self.clone();
         kept.window = Window::EMPTY;
         if let Some(last) = self.window.batches().last() {
