@@ -9,6 +9,9 @@ pub mod node;
 mod partitions;
 mod session_handler;
 
+#[cfg(test)]
+mod replication_tests;
+
 pub use alter_partition::AlterPartitionManager;
 pub use delayed_fetch::{DelayedFetches, FetchAnswer};
 pub use fetch_session::{FetchContext, FetchSessionCache};
