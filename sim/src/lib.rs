@@ -1,1 +1,4 @@
-//! How the model is run.
+//! How the model is run: scenarios as data, workloads, the world, and the `sim` command.
+
+pub mod scenario;
+pub mod show;

@@ -186,7 +186,7 @@ pub enum Workload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsFile {
     /// The file.
-    pub path: PathBuf,
+    pub file: EventsIn,
     /// Pointer to the key.
     pub key: Pointer,
     /// Pointer to the event id; the line's number where none is given.
@@ -203,6 +203,14 @@ pub struct EventsFile {
     pub max_events: u32,
     /// Nothing is sent after this.
     pub duration: Nanos,
+}
+/// Where the lines are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventsIn {
+    /// On disk.
+    Disk(PathBuf),
+    /// In the binary: name and text.
+    Embedded(PathBuf, &'static str),
 }
 /// A JSON pointer (RFC 6901), taken apart. A string met on the way is read as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]

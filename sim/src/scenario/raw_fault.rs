@@ -59,7 +59,9 @@ impl Kind {
             Self::MoveLeaders => (&[], &["topics"]),
             Self::RollingRestart => (&[], &["target", "pause", "dead", "killed", "controller-last", "restart-after"]),
             Self::ForgetTopic => (&["topics"], &["target", "duration", "answers"]),
-            Self::Chaos => (&["faults", "duration"], &["kinds", "target", "lasts", "dead-modes", "most-down", "topics"]),
+            Self::Chaos => {
+                (&["faults", "duration"], &["kinds", "target", "lasts", "dead-modes", "most-down", "topics"])
+            }
         }
     }
 }

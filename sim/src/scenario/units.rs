@@ -121,8 +121,15 @@ impl fmt::Display for Share {
     }
 }
 
-const SIZES: [(&str, u64); 7] =
-    [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
+const SIZES: [(&str, u64); 7] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("B", 1),
+];
 
 impl Unit for Size {
     const FORMAT: &'static str = "size";
@@ -133,7 +140,12 @@ impl Unit for Size {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = (&text[..end], text[end..].trim());
         if number.is_empty() {
-            return Err(if text.starts_with('-') { "a size is never negative" } else { "a size starts with a whole number" }.into());
+            return Err(if text.starts_with('-') {
+                "a size is never negative"
+            } else {
+                "a size starts with a whole number"
+            }
+            .into());
         }
         let unit = if unit == "KB" { "kB" } else { unit };
         let Some((_, factor)) = SIZES.iter().find(|(name, _)| *name == unit) else {
@@ -145,8 +157,11 @@ impl Unit for Size {
 }
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, factor) =
-            if self.0 == 0 { ("B", 1) } else { SIZES.into_iter().find(|(_, n)| self.0.is_multiple_of(*n)).unwrap_or(("B", 1)) };
+        let (name, factor) = if self.0 == 0 {
+            ("B", 1)
+        } else {
+            SIZES.into_iter().find(|(_, n)| self.0.is_multiple_of(*n)).unwrap_or(("B", 1))
+        };
         write!(f, "{} {name}", self.0 / factor)
     }
 }

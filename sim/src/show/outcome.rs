@@ -264,10 +264,30 @@ mod tests {
         outcome.stalls.push(Stall { place: "events/0".into(), ..Stall::default() });
         let json = serde_json::to_value(&outcome).unwrap();
         for path in [
-            "/schema", "/scenario", "/seed", "/host", "/digest", "/simulated_ms", "/assumptions", "/fixes",
-            "/work/kernel_events", "/work/record_hops", "/ledger/out_of_order", "/ledger/on_time", "/layers",
-            "/aggregates", "/scopes", "/values", "/producers", "/stalls/0/where", "/restarts", "/liveness",
-            "/freshness_ms", "/faults", "/expectations", "/reproduce",
+            "/schema",
+            "/scenario",
+            "/seed",
+            "/host",
+            "/digest",
+            "/simulated_ms",
+            "/assumptions",
+            "/fixes",
+            "/work/kernel_events",
+            "/work/record_hops",
+            "/ledger/out_of_order",
+            "/ledger/on_time",
+            "/layers",
+            "/aggregates",
+            "/scopes",
+            "/values",
+            "/producers",
+            "/stalls/0/where",
+            "/restarts",
+            "/liveness",
+            "/freshness_ms",
+            "/faults",
+            "/expectations",
+            "/reproduce",
         ] {
             assert!(json.pointer(path).is_some(), "{path}");
         }

@@ -7,7 +7,7 @@ use std::fmt::{self, Display};
 /// A table without frames: it can be cut and pasted.
 fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Option<String> {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(head);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(head);
     for row in rows {
         table.add_row(row);
     }
@@ -63,7 +63,9 @@ impl Display for Outcome {
             ),
             table(
                 ["freshness", "p50", "p99", "max"],
-                self.freshness_ms.iter().map(|(name, l)| [name.clone(), seconds(l.p50), seconds(l.p99), seconds(l.max)]),
+                self.freshness_ms
+                    .iter()
+                    .map(|(name, l)| [name.clone(), seconds(l.p50), seconds(l.p99), seconds(l.max)]),
             ),
             table(
                 ["fault", "at", "target"],
@@ -77,9 +79,7 @@ impl Display for Outcome {
             ),
             table(
                 ["law", "at", "seen", "by rule"],
-                self.violations
-                    .iter()
-                    .map(|v| [v.law.clone(), seconds(v.at_ms), v.detail.clone(), v.by_rule.clone()]),
+                self.violations.iter().map(|v| [v.law.clone(), seconds(v.at_ms), v.detail.clone(), v.by_rule.clone()]),
             ),
             table(
                 ["liveness", "holds", "seen"],

@@ -29,7 +29,9 @@ pub enum Side {
 }
 
 /// Which client library, with its defaults and its behaviour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 pub enum Profile {
     /// kafka-clients 4.3.1.
     #[serde(rename = "java")]
@@ -355,6 +357,9 @@ mod tests {
         assert!(key.read("99999999999999999999").is_err() && key.read("-1").is_err());
         assert!(matches!(look_up(Side::Server, "log.cleaner.threads"), Lookup::NotModelled));
         assert!(matches!(look_up(Side::Server, "linger.ms"), Lookup::Elsewhere(_)));
-        assert!(matches!(look_up(Side::Server, "broker.sesion.timeout.ms"), Lookup::Unknown(Some("broker.session.timeout.ms"))));
+        assert!(matches!(
+            look_up(Side::Server, "broker.sesion.timeout.ms"),
+            Lookup::Unknown(Some("broker.session.timeout.ms"))
+        ));
     }
 }

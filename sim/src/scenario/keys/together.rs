@@ -46,7 +46,9 @@ fn java_producer(config: &mut Config) -> Vec<Conflict> {
     let against = against_idempotence(config);
     if config.flag("enable.idempotence") && !against.is_empty() {
         if config.is_set("enable.idempotence") {
-            list.extend(against.iter().map(|(key, demand)| conflict(key, format!("an idempotent producer demands {demand}"))));
+            list.extend(
+                against.iter().map(|(key, demand)| conflict(key, format!("an idempotent producer demands {demand}"))),
+            );
         } else {
             // KIP-679: a contradicting key that is set by hand switches the default off; in flight above 5 is refused.
             let in_flight = "max.in.flight.requests.per.connection";
@@ -101,7 +103,8 @@ fn consumer(config: &Config) -> Vec<Conflict> {
 
 fn backoffs(config: &Config) -> Option<Conflict> {
     let (first, most) = (config.int("reconnect.backoff.ms"), config.int("reconnect.backoff.max.ms"));
-    (first > most).then(|| conflict("reconnect.backoff.max.ms", format!("must be at least reconnect.backoff.ms = {first}")))
+    (first > most)
+        .then(|| conflict("reconnect.backoff.max.ms", format!("must be at least reconnect.backoff.ms = {first}")))
 }
 
 #[cfg(test)]
