@@ -312,9 +312,6 @@ fn read_partitions(
     }
     read
 }
-<<<<<<< HEAD
-=======
 
 #[cfg(test)]
 mod tests;
->>>>>>> partition

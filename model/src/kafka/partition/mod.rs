@@ -19,11 +19,7 @@ mod tests;
 
 pub use brokers::{BrokerState, BrokerTable};
 pub use fetch::{Fetcher, PartitionRead};
-<<<<<<< HEAD
-pub use follower::{FollowerAppend, Truncation};
-=======
 pub use follower::Truncation;
->>>>>>> partition
 pub use isr::{
     AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error,
 };
