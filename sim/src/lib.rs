@@ -3,6 +3,7 @@
 
 pub mod host;
 pub mod judge;
+pub mod run;
 pub mod scenario;
 pub mod show;
 pub mod world;

@@ -367,9 +367,9 @@ impl Bench {
         let (correlation, node, body, at) = self.net.in_flight.remove(i);
         let reply = match body {
             Request::Produce(p) => {
-                let leader = item[3]["leader"].as_i64().map(|l| {
-                    (BrokerId(l as i32), LeaderEpoch(extra("leader_epoch", -1) as i32))
-                });
+                let leader = item[3]["leader"]
+                    .as_i64()
+                    .map(|l| (BrokerId(l as i32), LeaderEpoch(extra("leader_epoch", -1) as i32)));
                 let partitions = p.batches.iter().map(|(tp, batch)| {
                     let acked = self.acked.entry(tp.partition).or_insert(0);
                     let base = if error.is_ok() { *acked } else { -1 };

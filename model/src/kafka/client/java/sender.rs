@@ -112,9 +112,14 @@ enum Held {
         retry: bool,
     },
     /// Sleeps, then sends InitProducerId.
-    BeforeRequest { node: BrokerId, until: Millis },
+    BeforeRequest {
+        node: BrokerId,
+        until: Millis,
+    },
     /// Sleeps, then asks for metadata and begins again.
-    BackingOff { until: Millis },
+    BackingOff {
+        until: Millis,
+    },
 }
 
 /// The I/O thread with everything it works on but the network.
