@@ -2,3 +2,4 @@
 
 pub mod scenario;
 pub mod show;
+pub mod workload;

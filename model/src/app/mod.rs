@@ -3,5 +3,5 @@
 mod keys;
 mod shoppers;
 
-pub use keys::{KeyHash, KeyTable, crc32, murmur2};
+pub use keys::{KeyHash, crc32, murmur2};
 pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};
