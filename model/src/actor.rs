@@ -1,5 +1,6 @@
 //! Every process that can be simulated: the world holds one enum, no boxed traits.
 
+use crate::app::{ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
 use crate::base::{Cx, Disk, FileId, Input, Lane, Port, Process, Stream};
 use crate::kafka::broker::node::Node;
 use crate::kafka::broker::node::config::NodeConfig;
@@ -12,6 +13,10 @@ use std::sync::Arc;
 pub enum ActorConfig {
     /// A node of the cluster.
     Node(Arc<NodeConfig>),
+    /// An application that sends.
+    Producer(Arc<ProducerAppConfig>),
+    /// An application that reads.
+    Reader(Arc<ReaderAppConfig>),
 }
 
 /// An actor's disk. Which kind it is shows with the first write.
@@ -62,12 +67,31 @@ impl Disk for ActorDisk {
 pub enum Actor {
     /// A node of the cluster.
     Node(Box<Node>),
+    /// An application that sends.
+    Producer(Box<ProducerApp>),
+    /// An application that reads.
+    Reader(Box<ReaderApp>),
 }
 impl Actor {
     /// The node, if it is one.
     pub fn node(&self) -> Option<&Node> {
         match self {
             Self::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+    /// The sending application, if it is one.
+    pub fn producer(&self) -> Option<&ProducerApp> {
+        match self {
+            Self::Producer(app) => Some(app),
+            _ => None,
+        }
+    }
+    /// The reading application, if it is one.
+    pub fn reader(&self) -> Option<&ReaderApp> {
+        match self {
+            Self::Reader(app) => Some(app),
+            _ => None,
         }
     }
 }
@@ -83,16 +107,22 @@ impl Process for Actor {
                 let empty = NodeDisk::default();
                 Self::Node(Box::new(Node::start(config, disk.node().unwrap_or(&empty), cx)))
             }
+            ActorConfig::Producer(config) => Self::Producer(Box::new(ProducerApp::start(config, cx))),
+            ActorConfig::Reader(config) => Self::Reader(Box::new(ReaderApp::start(config, cx))),
         }
     }
     fn step(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, NodeWrite>) {
         match self {
             Self::Node(node) => node.step(port, input, cx),
+            Self::Producer(app) => app.step(input, cx),
+            Self::Reader(app) => app.step(input, cx),
         }
     }
     fn lane(&self, port: Port) -> Lane {
         match self {
             Self::Node(node) => node.lane(port),
+            Self::Producer(app) => app.lane(port),
+            Self::Reader(app) => app.lane(port),
         }
     }
 }

@@ -6,4 +6,5 @@ pub mod judge;
 pub mod run;
 pub mod scenario;
 pub mod show;
+pub mod workload;
 pub mod world;

@@ -1,53 +1,34 @@
-//! Record keys as numbers: a row carries an interned id, the partitioners of both clients need the hash of its bytes.
+//! Record keys as numbers. A row carries both hashes of its key's bytes in one number, so that no table of keys is needed:
+//! the partitioners of both clients read what they need off the row, and a stream of any length runs in bounded memory.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use crate::base::Row;
 
-/// Hashes of one key's bytes, made once.
+/// Hashes of one key's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHash {
     /// `org.apache.kafka.common.utils.Utils.murmur2`: partitioner of the Java clients and librdkafka's `murmur2*`.
     pub murmur2: i32,
     /// CRC-32 (zlib polynomial): librdkafka's default `consistent_random`.
     pub crc32: u32,
-    /// The key has no bytes: `consistent_random` then draws a partition.
-    pub empty: bool,
 }
 impl KeyHash {
+    /// The key of no bytes, which is not the absence of a key: `consistent_random` draws a partition for it, murmur2 does not.
+    pub const EMPTY: Self = Self { murmur2: 275_646_681, crc32: 0 };
+
     /// The hashes of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        Self { murmur2: murmur2(bytes), crc32: crc32(bytes), empty: bytes.is_empty() }
+        Self { murmur2: murmur2(bytes), crc32: crc32(bytes) }
     }
-}
-
-/// All keys of a run, numbered in the order in which they were first met. A clone shares what it can.
-#[derive(Clone, Debug, Default)]
-pub struct KeyTable {
-    ids: BTreeMap<Arc<[u8]>, u64>,
-    hashes: Vec<KeyHash>,
-}
-impl KeyTable {
-    /// The number of `key`, a fresh one if it was never met.
-    pub fn intern(&mut self, key: &[u8]) -> u64 {
-        if let Some(id) = self.ids.get(key) {
-            return *id;
+    /// The number for [`Row::key`]. Two keys are one if both hashes agree: a chance of 2^-64 a pair.
+    pub const fn pack(self) -> u64 {
+        (self.murmur2 as u32 as u64) << 32 | self.crc32 as u64
+    }
+    /// The hashes of the key behind a row's number; `None` for a record without key.
+    pub const fn unpack(key: u64) -> Option<Self> {
+        match key {
+            Row::NO_KEY => None,
+            _ => Some(Self { murmur2: (key >> 32) as u32 as i32, crc32: key as u32 }),
         }
-        let id = self.hashes.len() as u64;
-        self.hashes.push(KeyHash::of(key));
-        self.ids.insert(key.into(), id);
-        id
-    }
-    /// Hashes of the key with this number.
-    pub fn hash(&self, id: u64) -> Option<KeyHash> {
-        self.hashes.get(usize::try_from(id).ok()?).copied()
-    }
-    /// Number of keys.
-    pub fn len(&self) -> usize {
-        self.hashes.len()
-    }
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
     }
 }
 
@@ -63,14 +44,14 @@ pub fn murmur2(bytes: &[u8]) -> i32 {
     }
     let tail = words.remainder();
     if !tail.is_empty() {
-        h = tail.iter().rev().fold(0, |word, b| word << 8 | u32::from(*b)) ^ h;
+        h ^= tail.iter().rev().fold(0, |word, b| word << 8 | u32::from(*b));
         h = h.wrapping_mul(M);
     }
     h = (h ^ (h >> 13)).wrapping_mul(M);
     (h ^ (h >> 15)) as i32
 }
 
-/// CRC-32 with the reflected polynomial 0xedb88320 (zlib). Bit by bit: each key is hashed once.
+/// CRC-32 with the reflected polynomial 0xedb88320 (zlib), bit by bit.
 pub fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc: u32, b| (0..8).fold(crc ^ u32::from(*b), step))
@@ -88,13 +69,14 @@ mod tests {
         }
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32(b"a") % 1000, 907);
+        assert_eq!(KeyHash::of(b""), KeyHash::EMPTY);
     }
 
     #[test]
-    fn a_key_keeps_its_number() {
-        let mut table = KeyTable::default();
-        assert_eq!((table.intern(b"x"), table.intern(b"y"), table.intern(b"x")), (0, 1, 0));
-        assert_eq!(table.hash(1), Some(KeyHash::of(b"y")));
-        assert_eq!((table.hash(2), table.len()), (None, 2));
+    fn a_number_gives_its_hashes_back() {
+        for key in [&b""[..], b"a", b"shopper-0001", b"\xff\xff"] {
+            assert_eq!(KeyHash::unpack(KeyHash::of(key).pack()), Some(KeyHash::of(key)));
+        }
+        assert_eq!(KeyHash::unpack(Row::NO_KEY), None);
     }
 }

@@ -4,6 +4,7 @@
 //! from a stream of its own, so changing one share moves no other event.
 
 use crate::base::{Domain, EventTime, Ghost, Nanos, Row, SimTime, Stream, Streams};
+use super::KeyHash;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub struct Planned {
     pub event_id: i64,
     /// Event time. Of poison too, though nobody can read it.
     pub event_time: EventTime,
-    /// Session, which is the record's key: a number below [`Shopping::sessions`], or an interned key.
+    /// The record's key as [`KeyHash::pack`] numbers it; the session, for shoppers.
     pub key: u64,
     /// Bytes on the wire.
     pub bytes: u32,
@@ -113,8 +114,8 @@ pub struct Shoppers {
     settings: Arc<Shopping>,
     /// Cumulated weights of sessions by rank.
     weights: Arc<[u64]>,
-    /// Session of each rank.
-    ranked: Arc<[u32]>,
+    /// Key of the session of each rank.
+    keys: Arc<[u64]>,
     draws: Draws,
     /// Events made so far.
     made: u32,
@@ -136,8 +137,8 @@ impl Shoppers {
             *sum += weight(rank);
             Some(*sum)
         });
-        let mut ranked: Vec<u32> = (0..sessions).collect();
-        draw("rank").shuffle(&mut ranked);
+        let mut keys: Vec<_> = (0..u64::from(sessions)).map(|s| KeyHash::of(&session_key(s)).pack()).collect();
+        draw("rank").shuffle(&mut keys);
         let draws = Draws {
             session: draw("session"),
             class: draw("class"),
@@ -153,7 +154,7 @@ impl Shoppers {
         Self {
             settings,
             weights,
-            ranked: ranked.into(),
+            keys: keys.into(),
             draws,
             made: 0,
             sent: 0,
@@ -178,7 +179,7 @@ impl Shoppers {
         let d = &mut self.draws;
         let total = self.weights[self.weights.len() - 1];
         let drawn = d.session.below(total);
-        let key = u64::from(self.ranked[self.weights.partition_point(|sum| *sum <= drawn)]);
+        let key = self.keys[self.weights.partition_point(|sum| *sum <= drawn)];
         let class = d.class.below(MILLION);
         let (poison, late) = (u64::from(s.poison), u64::from(s.late));
         let is_poison = class < poison;
@@ -248,6 +249,7 @@ impl Iterator for Shoppers {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn settings() -> Shopping {
         Shopping {
@@ -279,11 +281,9 @@ mod tests {
         assert!((230..=370).contains(&originals(&|e| e.late_by != Nanos::ZERO)));
         assert!((1_350..=1_650).contains(&originals(&|e| e.held != Nanos::ZERO)));
         assert!((500..=700).contains(&count(&|e| e.copy_of.is_some())));
-        let first = all.iter().map(|e| e.key).fold(vec![0; 200], |mut n, k| {
-            n[k as usize] += 1;
-            n
-        });
-        let most = *first.iter().max().unwrap();
+        let mut by_key = BTreeMap::new();
+        all.iter().for_each(|e| *by_key.entry(e.key).or_insert(0) += 1);
+        let most = by_key.into_values().max().unwrap();
         assert!((4_500..=6_000).contains(&most), "1/H(200) = 17 %: {most}");
     }
 

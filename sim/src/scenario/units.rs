@@ -157,11 +157,8 @@ impl Unit for Size {
 }
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, factor) = if self.0 == 0 {
-            ("B", 1)
-        } else {
-            SIZES.into_iter().find(|(_, n)| self.0.is_multiple_of(*n)).unwrap_or(("B", 1))
-        };
+        let exact = SIZES.into_iter().filter(|(_, n)| self.0 > 0 && self.0.is_multiple_of(*n));
+        let (name, factor) = exact.max_by_key(|(_, n)| *n).unwrap_or(("B", 1));
         write!(f, "{} {name}", self.0 / factor)
     }
 }
