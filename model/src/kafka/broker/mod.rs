@@ -5,6 +5,7 @@ mod delayed_fetch;
 mod fetch_session;
 mod fetcher;
 mod partitions;
+mod replica_manager;
 mod session_handler;
 
 #[cfg(test)]
@@ -15,4 +16,5 @@ pub use delayed_fetch::{DelayedFetches, FetchAnswer};
 pub use fetch_session::{FetchContext, FetchSessionCache};
 pub use fetcher::{FetcherAction, FetcherConfig, ReplicaFetcher};
 pub use partitions::Partitions;
+pub use replica_manager::{ReplicaManager, ReplicaManagerConfig, ReplicaOutput};
 pub use session_handler::FetchSessionHandler;
