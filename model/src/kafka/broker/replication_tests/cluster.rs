@@ -62,6 +62,7 @@ pub struct Found {
     pub lost: usize,
     pub cut_below_high_watermark: usize,
     pub differing: usize,
+    pub not_converged: usize,
     pub truncations: usize,
     pub elections: usize,
 }
@@ -380,6 +381,9 @@ impl Cluster {
             let tp = TopicPartition::new(0, p);
             let leader = self.image.partitions[&tp].leader;
             let high_watermark = self.nodes[at(leader)].manager.partitions().get(tp).unwrap().log().high_watermark();
+            let end = self.nodes[at(leader)].manager.partitions().get(tp).unwrap().log().end();
+            let converged = high_watermark == end && self.image.partitions[&tp].isr.len() == BROKERS as u32;
+            self.found.not_converged += usize::from(!converged);
             let truth = self.batches(leader, tp, high_watermark);
             for id in (1..=BROKERS).map(BrokerId) {
                 self.found.differing += usize::from(self.batches(id, tp, high_watermark) != truth);
