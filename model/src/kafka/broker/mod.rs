@@ -7,6 +7,7 @@ mod fetcher;
 mod link;
 pub mod node;
 mod partitions;
+mod replica_manager;
 mod session_handler;
 
 #[cfg(test)]
@@ -17,4 +18,5 @@ pub use delayed_fetch::{DelayedFetches, FetchAnswer};
 pub use fetch_session::{FetchContext, FetchSessionCache};
 pub use fetcher::{FetcherAction, FetcherConfig, ReplicaFetcher};
 pub use partitions::Partitions;
+pub use replica_manager::{ReplicaManager, ReplicaManagerConfig, ReplicaOutput};
 pub use session_handler::FetchSessionHandler;

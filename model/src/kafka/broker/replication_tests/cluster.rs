@@ -1,17 +1,16 @@
 //! Three brokers with real partitions, fetchers and fetch purgatories; links, metadata and controller reduced to what
 //! replication sees of them.
 
-use super::super::{AlterPartitionManager, DelayedFetches, FetcherAction, FetcherConfig, Partitions, ReplicaFetcher};
+use super::super::{FetcherAction, ReplicaManager, ReplicaManagerConfig, ReplicaOutput};
 use crate::base::{
     Batch, BrokerEpoch, BrokerId, BrokerSet, Domain, Event, EventTime, Fixes, LeaderEpoch, Millis, Offset,
     PartitionEpoch, ProducerTag, Stream, Streams, TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{Isolation, LogConfig, PartitionDisk, ReadLimit, UnifiedLog};
-use crate::kafka::messages::{ListOffsetsReply, Reply, Request};
+use crate::kafka::messages::{Reply, Request};
 use crate::kafka::partition::{
-    AlterPartition, AlterPartitionAnswer, BrokerState, BrokerTable, Partition, PartitionConfig, PartitionCx,
-    PartitionMetadata, PartitionOutput, Produce,
+    AlterPartition, AlterPartitionAnswer, BrokerState, BrokerTable, Partition, PartitionConfig, PartitionMetadata,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,25 +41,20 @@ pub enum Happening {
     Altered { to: BrokerId, life: u32, answers: Vec<AlterPartitionAnswer> },
     Metadata { to: BrokerId, life: u32, image: Box<Image> },
     Produce,
-    Shrink { node: BrokerId, life: u32 },
     Kill { node: BrokerId, silent: bool },
     Fence { node: BrokerId, life: u32 },
     Restart { node: BrokerId },
 }
-struct Node {
+pub struct Node {
     life: u32,
     alive: bool,
-    epoch: BrokerEpoch,
-    partitions: Partitions,
-    fetches: DelayedFetches,
-    fetchers: BTreeMap<BrokerId, ReplicaFetcher>,
+    manager: ReplicaManager,
     links: BTreeMap<BrokerId, u64>,
-    brokers: BrokerTable,
-    alter: AlterPartitionManager,
     asked: BTreeMap<u64, (BrokerId, u64, u32)>,
     disks: BTreeMap<TopicPartition, PartitionDisk>,
     metadata_at: Millis,
 }
+
 /// What a run came to.
 #[derive(Debug, Default, PartialEq)]
 pub struct Found {
@@ -68,6 +62,7 @@ pub struct Found {
     pub lost: usize,
     pub cut_below_high_watermark: usize,
     pub differing: usize,
+    pub not_converged: usize,
     pub truncations: usize,
     pub elections: usize,
 }
@@ -87,23 +82,6 @@ pub struct Cluster {
 fn at(id: BrokerId) -> usize {
     id.0 as usize - 1
 }
-fn cx_parts(node: &mut Node, now: Millis) -> (PartitionCxParts<'_>, &mut Partitions, &mut DelayedFetches) {
-    let Node { partitions, fetches, brokers, alter, epoch, fetchers, .. } = node;
-    (PartitionCxParts { now, epoch: *epoch, brokers, alter, fetchers }, partitions, fetches)
-}
-struct PartitionCxParts<'a> {
-    now: Millis,
-    epoch: BrokerEpoch,
-    brokers: &'a BrokerTable,
-    alter: &'a mut AlterPartitionManager,
-    fetchers: &'a mut BTreeMap<BrokerId, ReplicaFetcher>,
-}
-impl PartitionCxParts<'_> {
-    fn cx<'b>(&'b mut self, out: &'b mut Vec<PartitionOutput>) -> PartitionCx<'b> {
-        PartitionCx { now: self.now, broker_epoch: self.epoch, brokers: self.brokers, alter: self.alter, out }
-    }
-}
-
 impl Cluster {
     pub fn new(seed: u64, fixes: Fixes) -> Self {
         let streams = Streams(seed);
@@ -139,16 +117,13 @@ impl Cluster {
             found: Found::default(),
         };
         for id in ids {
+            let stream = streams.stream(Domain::Process, id.0 as u64, "replicas");
+            let manager = ReplicaManager::new(id, ReplicaManagerConfig::default(), stream, fixes, Millis(0));
             let node = Node {
                 life: 0,
                 alive: false,
-                epoch: BrokerEpoch(0),
-                partitions: Partitions::default(),
-                fetches: DelayedFetches::new(streams.stream(Domain::Process, id.0 as u64, "sessions"), fixes),
-                fetchers: BTreeMap::new(),
+                manager,
                 links: BTreeMap::new(),
-                brokers: BrokerTable::default(),
-                alter: AlterPartitionManager::default(),
                 asked: BTreeMap::new(),
                 disks: BTreeMap::new(),
                 metadata_at: Millis(0),
@@ -169,32 +144,27 @@ impl Cluster {
 
     fn start(&mut self, id: BrokerId) {
         let (now, fixes) = (self.now, self.fixes);
+        let random = Streams(self.random.bits()).stream(Domain::Process, id.0 as u64, "replicas");
         let node = &mut self.nodes[at(id)];
         node.alive = true;
         node.life += 1;
-        node.epoch = self.image.brokers.get(id).unwrap().epoch;
-        node.partitions = Partitions::default();
+        node.manager = ReplicaManager::new(id, ReplicaManagerConfig::default(), random, fixes, now);
+        node.manager.set_broker_epoch(self.image.brokers.get(id).unwrap().epoch);
         let config = PartitionConfig { min_insync_replicas: 2, ..PartitionConfig::default() };
         for tp in self.image.partitions.keys() {
             let disk = node.disks.entry(*tp).or_default();
             let log = UnifiedLog::open(disk, false, now, LogConfig::default(), fixes);
-            node.partitions.insert(Partition::new(*tp, id, config, log, None, fixes));
+            let partition = Partition::new(*tp, id, config, log, Some(disk.high_watermark()), fixes);
+            node.manager.partitions_mut().insert(partition);
         }
-        let life = node.life;
         self.publish_to(id);
-        self.schedule(15_000, Happening::Shrink { node: id, life });
     }
     fn kill(&mut self, id: BrokerId, silent: bool) {
         let node = &mut self.nodes[at(id)];
         node.alive = false;
         let life = node.life;
-        let seed = self.random.bits();
-        let node = &mut self.nodes[at(id)];
-        node.fetches = DelayedFetches::new(Streams(seed).stream(Domain::Process, id.0 as u64, "sessions"), self.fixes);
-        node.fetchers.clear();
         node.links.clear();
         node.asked.clear();
-        node.alter = AlterPartitionManager::default();
         for other in (1..=BROKERS).map(BrokerId).filter(|o| *o != id && !silent) {
             if let Some(link) = self.nodes[at(other)].links.get(&id).copied() {
                 self.schedule(1, Happening::Down { node: other, source: id, link });
@@ -218,75 +188,43 @@ impl Cluster {
         self.schedule(after, what);
     }
 
-    /// Runs one call on a living node and whatever follows of it.
-    fn on(
-        &mut self,
-        id: BrokerId,
-        f: impl FnOnce(&mut PartitionCxParts<'_>, &mut Partitions, &mut DelayedFetches, &mut Vec<PartitionOutput>),
-    ) {
-        let now = self.now;
+    /// Makes one call on a living node and carries out what follows of it.
+    fn on(&mut self, id: BrokerId, f: impl FnOnce(&mut ReplicaManager, Millis, &mut Vec<ReplicaOutput>)) {
         let mut out = Vec::new();
-        let (mut parts, partitions, fetches) = cx_parts(&mut self.nodes[at(id)], now);
-        f(&mut parts, partitions, fetches, &mut out);
-        self.follow(id, out);
-        self.drive(id);
-    }
-    fn follow(&mut self, id: BrokerId, mut out: Vec<PartitionOutput>) {
-        while !out.is_empty() {
-            let mut more = Vec::new();
-            for output in out {
-                match output {
-                    PartitionOutput::CheckFetches(tp) => {
-                        let (mut parts, partitions, fetches) = cx_parts(&mut self.nodes[at(id)], self.now);
-                        for answer in fetches.check(tp, partitions, &mut parts.cx(&mut more)) {
-                            self.answer(id, answer.token, Reply::Fetch(answer.reply));
-                        }
-                    }
-                    PartitionOutput::Produced { token, answer } => {
-                        if let Some((tp, content)) = self.pending.remove(&token)
-                            && answer.error.is_ok()
-                        {
-                            self.acked.push((tp, answer.base, content));
-                        }
-                    }
-                    PartitionOutput::Emit(Event::Truncated { to, high_watermark, .. }) => {
-                        self.found.truncations += 1;
-                        self.found.cut_below_high_watermark += usize::from(to < high_watermark);
-                    }
-                    _ => {}
-                }
-            }
-            out = more;
-        }
-        let (now, life) = (self.now, self.nodes[at(id)].life);
-        if let Some(changes) = self.nodes[at(id)].alter.poll(now) {
-            let after = self.draw(1, 60);
-            self.schedule(after, Happening::Alter { from: id, life, changes });
-        }
         let node = &mut self.nodes[at(id)];
-        for p in node.partitions.iter_mut() {
-            let disk = node.disks.entry(p.tp()).or_default();
-            p.log_mut().take_writes().iter().for_each(|w| disk.apply(w));
+        f(&mut node.manager, self.now, &mut out);
+        for (tp, writes) in node.manager.take_writes() {
+            let disk = node.disks.entry(tp).or_default();
+            writes.iter().for_each(|w| disk.apply(w));
+        }
+        let life = node.life;
+        for output in out {
+            match output {
+                ReplicaOutput::Produced { token, reply, .. } => {
+                    if let Some((tp, content)) = self.pending.remove(&token)
+                        && reply.partitions[0].error.is_ok()
+                    {
+                        self.acked.push((tp, reply.partitions[0].base, content));
+                    }
+                }
+                ReplicaOutput::Fetched { token, reply } => self.answer(id, token, Reply::Fetch(reply)),
+                ReplicaOutput::Fetcher { source, action } => self.act(id, source, action),
+                ReplicaOutput::AlterPartition(changes) => {
+                    let after = self.draw(1, 60);
+                    self.schedule(after, Happening::Alter { from: id, life, changes });
+                }
+                ReplicaOutput::Emit(Event::Truncated { to, high_watermark, .. }) => {
+                    self.found.truncations += 1;
+                    self.found.cut_below_high_watermark += usize::from(to < high_watermark);
+                }
+                ReplicaOutput::Emit(_) => {}
+            }
         }
     }
     fn answer(&mut self, server: BrokerId, token: u64, body: Reply) {
         if let Some((node, link, correlation)) = self.nodes[at(server)].asked.remove(&token) {
             let after = self.draw(1, 20);
             self.schedule(after, Happening::Reply { node, source: server, link, correlation, body });
-        }
-    }
-    fn drive(&mut self, id: BrokerId) {
-        let sources: Vec<_> = self.nodes[at(id)].fetchers.keys().copied().collect();
-        for source in sources {
-            let mut out = Vec::new();
-            let (mut parts, partitions, _) = cx_parts(&mut self.nodes[at(id)], self.now);
-            let fetchers = std::mem::take(parts.fetchers);
-            let mut fetchers = fetchers;
-            let actions = fetchers.get_mut(&source).unwrap().poll(partitions, &mut parts.cx(&mut out));
-            *parts.fetchers = fetchers;
-            for action in actions {
-                self.act(id, source, action);
-            }
         }
     }
     fn act(&mut self, node: BrokerId, source: BrokerId, action: FetcherAction) {
@@ -313,52 +251,31 @@ impl Cluster {
     }
 
     fn step(&mut self, what: Happening) {
-        let now = self.now;
         match what {
             Happening::Up { node, source, link } if self.linked(node, source, link) => {
-                let fetcher = self.nodes[at(node)].fetchers.get_mut(&source);
-                for action in fetcher.map(|f| f.on_up(now)).unwrap_or_default() {
-                    self.act(node, source, action);
-                }
+                self.on(node, |manager, now, out| manager.fetcher_up(now, source, out));
             }
             Happening::Down { node, source, link } if self.linked(node, source, link) => {
                 self.nodes[at(node)].links.remove(&source);
-                if let Some(f) = self.nodes[at(node)].fetchers.get_mut(&source) {
-                    f.on_down(now);
-                }
-                self.drive(node);
+                self.on(node, |manager, now, out| manager.fetcher_down(now, source, out));
             }
             Happening::Request { node, source, link, correlation, body } if self.nodes[at(source)].alive => {
                 self.next += 1;
                 let token = self.next;
                 self.nodes[at(source)].asked.insert(token, (node, link, correlation));
-                let mut reply = None;
-                self.on(source, |parts, partitions, fetches, out| match body {
+                match body {
                     Request::Fetch(fetch) => {
-                        reply = fetches.fetch(token, &fetch, partitions, &mut parts.cx(out)).map(Reply::Fetch);
+                        self.on(source, |manager, now, out| manager.fetch(now, token, &fetch, out))
                     }
                     Request::ListOffsets(list) => {
-                        let answers = list.partitions.iter().map(|(tp, spec, epoch)| {
-                            let p = partitions.get(*tp).unwrap();
-                            match p.list_offset(*spec, list.isolation, *epoch, true) {
-                                Ok((offset, epoch)) => (*tp, ErrorCode::None, offset, epoch),
-                                Err(e) => (*tp, e, Offset::UNKNOWN, LeaderEpoch::UNKNOWN),
-                            }
-                        });
-                        reply = Some(Reply::ListOffsets(ListOffsetsReply { partitions: answers.collect() }));
+                        let reply = self.nodes[at(source)].manager.list_offsets(&list);
+                        self.answer(source, token, Reply::ListOffsets(reply));
                     }
                     _ => unreachable!("a fetcher asks nothing else"),
-                });
-                if let Some(reply) = reply {
-                    self.answer(source, token, reply);
                 }
             }
             Happening::Reply { node, source, link, correlation, body } if self.linked(node, source, link) => {
-                self.on(node, |parts, partitions, _, out| {
-                    let Some(mut fetcher) = parts.fetchers.remove(&source) else { return };
-                    fetcher.on_reply(correlation, &body, partitions, &mut parts.cx(out));
-                    parts.fetchers.insert(source, fetcher);
-                });
+                self.on(node, |manager, now, out| manager.fetcher_reply(now, source, correlation, &body, out));
             }
             Happening::Alter { from, life, changes } => {
                 let answers = changes.iter().map(|c| self.decide(c)).collect();
@@ -367,25 +284,13 @@ impl Cluster {
                 self.schedule(after, Happening::Altered { to: from, life, answers });
             }
             Happening::Altered { to, life, answers } if self.is(to, life) => {
-                let decided = self.nodes[at(to)].alter.on_answer(now, ErrorCode::None, &answers);
-                for (asked, answer) in decided {
-                    self.on(to, |parts, partitions, _, out| {
-                        let partition = partitions.get_mut(asked.tp).unwrap();
-                        partition.on_alter_answer(&asked, &answer, &mut parts.cx(out));
-                    });
-                }
+                self.on(to, |manager, now, out| manager.on_altered(now, ErrorCode::None, &answers, out));
             }
             Happening::Metadata { to, life, image } if self.is(to, life) => self.apply(to, &image),
             Happening::Produce => {
                 self.produce();
                 let after = self.draw(20, 400);
                 self.schedule(after, Happening::Produce);
-            }
-            Happening::Shrink { node, life } if self.is(node, life) => {
-                self.on(node, |parts, partitions, _, out| {
-                    partitions.iter_mut().for_each(|p| p.maybe_shrink_isr(&mut parts.cx(out)));
-                });
-                self.schedule(15_000, Happening::Shrink { node, life });
             }
             Happening::Kill { node, silent } if self.nodes[at(node)].alive => self.kill(node, silent),
             Happening::Fence { node, life } if self.nodes[at(node)].life == life => {
@@ -409,10 +314,10 @@ impl Cluster {
     }
 
     fn apply(&mut self, id: BrokerId, image: &Image) {
-        let seed = self.random.bits();
-        self.nodes[at(id)].brokers = image.brokers.clone();
-        self.on(id, |parts, partitions, _, out| {
-            for (tp, r) in &image.partitions {
+        let changed: Vec<_> = image
+            .partitions
+            .iter()
+            .map(|(tp, r)| {
                 let metadata = PartitionMetadata {
                     leader: r.leader,
                     leader_epoch: r.leader_epoch,
@@ -420,27 +325,10 @@ impl Cluster {
                     isr: r.isr,
                     replicas: &r.replicas,
                 };
-                let partition = partitions.get_mut(*tp).unwrap();
-                if r.leader == id {
-                    parts.fetchers.values_mut().for_each(|f| f.remove(*tp));
-                    partition.make_leader(&metadata, &mut parts.cx(out));
-                } else if partition.make_follower(&metadata, &mut parts.cx(out)) {
-                    parts.fetchers.values_mut().for_each(|f| f.remove(*tp));
-                    if r.leader == BrokerId::NONE {
-                        continue;
-                    }
-                    let start = partition.start_following(&mut parts.cx(out));
-                    let fetcher = parts.fetchers.entry(r.leader).or_insert_with(|| {
-                        let jitter = Streams(seed).stream(Domain::Process, r.leader.0 as u64, "connect");
-                        ReplicaFetcher::new(id, r.leader, FetcherConfig::default(), jitter)
-                    });
-                    fetcher.add(*tp, r.leader_epoch, start);
-                }
-            }
-            parts.fetchers.retain(|_, f| !f.is_idle());
-        });
-        let Node { fetchers, links, .. } = &mut self.nodes[at(id)];
-        links.retain(|source, _| fetchers.contains_key(source));
+                (*tp, metadata)
+            })
+            .collect();
+        self.on(id, |manager, now, out| manager.apply(now, image.brokers.clone(), &changed, out));
     }
 
     /// A client that knows leaders late: it may write to one that leads no longer.
@@ -457,25 +345,19 @@ impl Cluster {
         let mut batch = Batch::sized(records, 61 + 100 * records, ProducerTag::NONE, false, EventTime(self.now.0));
         batch.content = token;
         self.pending.insert(token, (tp, token));
-        self.on(leader, |parts, partitions, _, out| {
-            let partition = partitions.get_mut(tp).unwrap();
-            let how = Produce::client(token, -1, Millis(30_000));
-            let _ = partition.produce(&Arc::new(batch), &how, &mut parts.cx(out));
-        });
+        let batches = [(tp, Arc::new(batch))];
+        self.on(leader, |manager, now, out| manager.produce(now, token, -1, Millis(30_000), &batches, out));
     }
 
     pub fn run_until(&mut self, end: Millis) {
         loop {
-            let timer = self.nodes.iter().enumerate().filter(|(_, n)| n.alive).flat_map(|(i, n)| {
-                let own = n.fetches.deadline().into_iter().chain(n.partitions.iter().filter_map(Partition::deadline));
-                own.chain(n.fetchers.values().filter_map(ReplicaFetcher::deadline)).map(move |d| (d, i))
-            });
-            let timer = timer.min();
+            let alive = self.nodes.iter().enumerate().filter(|(_, n)| n.alive);
+            let timer = alive.map(|(i, n)| (n.manager.deadline(), i)).min();
             let event = self.queue.keys().next().copied();
             match (timer, event) {
                 (Some((d, i)), e) if e.is_none_or(|(t, _)| d < t) && d <= end => {
                     self.now = self.now.max(d);
-                    self.timers(BrokerId(i as i32 + 1));
+                    self.on(BrokerId(i as i32 + 1), |manager, now, out| manager.tick(now, out));
                 }
                 (_, Some(key)) if key.0 <= end => {
                     self.now = self.now.max(key.0);
@@ -487,17 +369,8 @@ impl Cluster {
         }
         self.now = end;
     }
-    fn timers(&mut self, id: BrokerId) {
-        let mut answers = Vec::new();
-        self.on(id, |parts, partitions, fetches, out| {
-            partitions.iter_mut().for_each(|p| p.expire(&mut parts.cx(out)));
-            answers = fetches.expire(partitions, &mut parts.cx(out));
-        });
-        answers.into_iter().for_each(|a| self.answer(id, a.token, Reply::Fetch(a.reply)));
-    }
-
     fn batches(&mut self, id: BrokerId, tp: TopicPartition, below: Offset) -> Vec<(Offset, LeaderEpoch, u64)> {
-        let log = self.nodes[at(id)].partitions.get_mut(tp).unwrap().log_mut();
+        let log = self.nodes[at(id)].manager.partitions_mut().get_mut(tp).unwrap().log_mut();
         let limit = ReadLimit { max_bytes: u32::MAX, min_one: true, high_watermark_seen: None };
         let read = log.read(log.start(), Isolation::LogEnd, &limit).unwrap();
         let entries = read.entries.iter().filter(|e| e.base < below);
@@ -507,7 +380,10 @@ impl Cluster {
         for p in 0..PARTITIONS {
             let tp = TopicPartition::new(0, p);
             let leader = self.image.partitions[&tp].leader;
-            let high_watermark = self.nodes[at(leader)].partitions.get(tp).unwrap().log().high_watermark();
+            let high_watermark = self.nodes[at(leader)].manager.partitions().get(tp).unwrap().log().high_watermark();
+            let end = self.nodes[at(leader)].manager.partitions().get(tp).unwrap().log().end();
+            let converged = high_watermark == end && self.image.partitions[&tp].isr.len() == BROKERS as u32;
+            self.found.not_converged += usize::from(!converged);
             let truth = self.batches(leader, tp, high_watermark);
             for id in (1..=BROKERS).map(BrokerId) {
                 self.found.differing += usize::from(self.batches(id, tp, high_watermark) != truth);
