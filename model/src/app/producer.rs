@@ -141,6 +141,12 @@ impl ProducerApp {
     pub fn is_fatal(&self) -> bool {
         self.fatal
     }
+    /// Records acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        match &self.client {
+            Client::Java(p) => p.counters().acked,
+        }
+    }
     /// Batches sent again, and records that failed.
     pub fn counters(&self) -> (u64, u64) {
         match &self.client {
