@@ -234,7 +234,7 @@ impl Run {
             match event {
                 ProducerEvent::Delivered(d) => {
                     let result = d.result.map_or_else(|e| error_name(e).to_owned(), |_| "ok".to_owned());
-                    reports.extend(d.rows.iter().map(|r| (r.cols[0], result.clone())));
+                    reports.extend(d.batch.rows.iter().map(|r| (r.cols[0], result.clone())));
                 }
                 ProducerEvent::Fatal(error) => fatal = Some(error_name(*error)),
                 _ => {}

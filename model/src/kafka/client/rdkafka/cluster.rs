@@ -178,8 +178,10 @@ impl RdProducer {
             self.decommissioned(node, now);
         }
         self.learn_leaders(&reply);
-        if self.cluster.fast.is_some() && !self.leaderless() {
+        if !self.leaderless() {
             self.cluster.fast = None;
+        } else if self.cluster.fast.is_none() {
+            self.cluster.fast = Some((now + self.config.retry_backoff, 1));
         }
     }
     /// A node is not in the metadata any more: its handle is gone, and with it the coordinator bound to it (K-22d).
@@ -214,7 +216,8 @@ impl RdProducer {
             if p.epoch < known {
                 continue;
             }
-            let leader = Leader { node: p.leader, epoch: p.epoch };
+            let node = if p.error.is_ok() { p.leader } else { BrokerId::NONE };
+            let leader = Leader { node, epoch: p.epoch };
             self.cluster.leaders.insert(p.tp, leader);
             if let Some(partition) = self.partitions.get_mut(&p.tp).filter(|q| q.leader != leader.node) {
                 let up = self.net.node(partition.leader).is_some_and(|b| b.state == State::Up);
@@ -235,6 +238,16 @@ impl RdProducer {
             // Before 1.9.0 a topic that was missing for a moment lost its partition objects.
             let lost = self.partitions.values_mut().filter(|p| reply.unknown.contains(&p.tp.topic));
             lost.for_each(super::partition::Partition::forget_numbering);
+        }
+    }
+    /// An answer named the new leader (KIP-951); taken if it is newer and that node is known.
+    pub(super) fn leader_hint(&mut self, tp: TopicPartition, node: BrokerId, epoch: LeaderEpoch) {
+        let Some(partition) = self.partitions.get_mut(&tp) else { return };
+        if epoch > partition.leader_epoch && self.net.node(node).is_some() {
+            partition.leader = node;
+            partition.leader_epoch = epoch;
+            partition.moving = None;
+            self.cluster.leaders.insert(tp, Leader { node, epoch });
         }
     }
     fn leaderless(&self) -> bool {

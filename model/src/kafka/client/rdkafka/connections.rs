@@ -409,7 +409,7 @@ impl<T: Clone> Connections<T> {
     }
 
     /// When [`Self::poll`] has something to do by time alone.
-    pub fn deadline(&self, config: &RdConfig) -> Millis {
+    pub fn deadline(&self) -> Millis {
         let mut at = Millis::MAX;
         for b in &self.brokers {
             at = at.min(match b.state {

@@ -12,6 +12,7 @@ mod idempotence;
 mod partition;
 mod producer;
 mod txn;
+mod wire;
 
 pub use broker::{Backoff, Handle, Link, Role, State};
 pub use config::{ConfigError, RdConfig};
@@ -21,3 +22,4 @@ pub use idempotence::Idempotence;
 pub use partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid, retry_backoff};
 pub use producer::{ProducerEvent, RdProducer, Tag};
 pub use txn::{Call, CallError, EDGES, Transaction, TxnState};
+pub use wire::{RdProducerClient, Wires};

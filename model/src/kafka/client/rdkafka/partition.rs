@@ -30,6 +30,8 @@ struct Pending {
 struct Formed {
     first: u64,
     rows: Arc<[Row]>,
+    /// As it was last sent.
+    sealed: Option<Arc<Batch>>,
     /// Runs of records with the same time of enqueueing, oldest first.
     ages: VecDeque<(u32, Millis)>,
     retries: u32,
@@ -41,6 +43,24 @@ impl Formed {
     fn records(&self) -> u32 {
         self.rows.len() as u32
     }
+    /// The batch under a producer tag; rows and digest are made once.
+    fn seal(&mut self, tag: ProducerTag, transactional: bool) -> Arc<Batch> {
+        let batch = match self.sealed.take() {
+            Some(b) if b.producer == tag => b,
+            Some(b) => Arc::new(b.retagged(tag)),
+            None => Arc::new(Batch::data(Arc::clone(&self.rows), Arc::new([]), tag, transactional)),
+        };
+        self.sealed = Some(Arc::clone(&batch));
+        batch
+    }
+    fn last_sent(mut self) -> Arc<Batch> {
+        self.seal(self.sealed.as_ref().map_or(ProducerTag::NONE, |b| b.producer), false)
+    }
+}
+
+/// Records that leave without having been sent, as a batch.
+fn unsent(rows: Vec<Row>) -> Arc<Batch> {
+    Arc::new(Batch::data(rows.into(), Arc::new([]), ProducerTag::NONE, false))
 }
 
 #[derive(Clone, Debug)]
@@ -70,7 +90,7 @@ pub struct Delivery {
     /// The partition.
     pub tp: TopicPartition,
     /// The records, in order.
-    pub rows: Arc<[Row]>,
+    pub batch: Arc<Batch>,
     /// Offset of the first one (-1: acknowledged, offset unknown), or why they failed.
     pub result: Result<Offset, RdError>,
 }
@@ -277,7 +297,7 @@ impl Partition {
                 Some(_) => self.retry.pop_front(),
                 None => self.form(config),
             };
-            let Some(batch) = batch else { return };
+            let Some(mut batch) = batch else { return };
             let sequence = self.sequence(batch.first);
             let pid = if config.idempotence { self.pid } else { None };
             let tag = pid.map_or(ProducerTag::NONE, |(id, epoch)| ProducerTag {
@@ -292,7 +312,7 @@ impl Partition {
             *next_id += 1;
             out.push(Outgoing {
                 id: *next_id,
-                batch: Arc::new(Batch::data(Arc::clone(&batch.rows), Arc::new([]), tag, transactional)),
+                batch: batch.seal(tag, transactional),
                 expires_in,
                 attempt: batch.retries,
             });
@@ -321,7 +341,7 @@ impl Partition {
             self.fresh.pop_front();
         }
         let rows: Arc<[Row]> = rows.into();
-        let formed = Formed { first, rows, ages, retries: 0, not_before: Millis::ZERO, persisted: false };
+        let formed = Formed { first, rows, sealed: None, ages, retries: 0, not_before: Millis::ZERO, persisted: false };
         (!formed.rows.is_empty()).then_some(formed)
     }
 
@@ -404,7 +424,7 @@ impl Partition {
             });
         }
         let result = Err(if error == RdError::TimedOut { RdError::MessageTimedOut } else { error });
-        out.push(Delivery { tp: self.tp, rows: batch.rows, result });
+        out.push(Delivery { tp: self.tp, batch: batch.last_sent(), result });
     }
 
     /// The broker has the batch. With sequence numbers it then has every earlier one too: batches that came back with an
@@ -417,12 +437,12 @@ impl Partition {
             self.retry.retain(|b| {
                 let implied = b.persisted && b.first < batch.first;
                 if implied {
-                    out.push(Delivery { tp, rows: Arc::clone(&b.rows), result: Ok(Offset::UNKNOWN) });
+                    out.push(Delivery { tp, batch: b.clone().last_sent(), result: Ok(Offset::UNKNOWN) });
                 }
                 !implied
             });
         }
-        out.push(Delivery { tp: self.tp, rows: batch.rows, result: Ok(base) });
+        out.push(Delivery { tp: self.tp, batch: batch.last_sent(), result: Ok(base) });
     }
 
     fn requeue(
@@ -461,6 +481,7 @@ impl Partition {
             failed.extend_from_slice(&batch.rows[..gone]);
             if gone < batch.rows.len() {
                 batch.rows = Arc::from(&batch.rows[gone..]);
+                batch.sealed = None;
                 batch.first += gone as u64;
                 break;
             }
@@ -474,7 +495,7 @@ impl Partition {
             }
         }
         if !failed.is_empty() {
-            out.push(Delivery { tp: self.tp, rows: failed.into(), result: Err(RdError::MessageTimedOut) });
+            out.push(Delivery { tp: self.tp, batch: unsent(failed), result: Err(RdError::MessageTimedOut) });
         }
         persisted
     }
@@ -492,7 +513,7 @@ impl Partition {
             self.base += rows.len() as u64;
         }
         if !rows.is_empty() {
-            out.push(Delivery { tp: self.tp, rows: rows.into(), result: Err(RdError::PurgeQueue) });
+            out.push(Delivery { tp: self.tp, batch: unsent(rows), result: Err(RdError::PurgeQueue) });
         }
     }
 }

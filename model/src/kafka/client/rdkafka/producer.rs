@@ -8,7 +8,9 @@ use super::errors::{RdError, TxnAction, TxnApi};
 use super::idempotence::{Idempotence, bumped};
 use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid};
 use super::txn::{Call, CallError, OffsetsCall, Transaction, TxnState};
-use crate::base::{Addr, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicPartition};
+use crate::base::{
+    Addr, Batch, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicPartition,
+};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, Reply, Request};
 use crate::kafka::txn_messages::{CoordinatorReply, GroupId};
@@ -253,12 +255,13 @@ impl RdProducer {
     }
     fn report(&mut self, deliveries: Vec<Delivery>) {
         for d in deliveries {
-            self.queued_records -= d.rows.len() as u64;
-            self.queued_bytes -= d.rows.iter().map(|r| u64::from(r.bytes)).sum::<u64>();
+            let records = u64::from(d.batch.records);
+            self.queued_records -= records;
+            self.queued_bytes -= u64::from(d.batch.bytes - Batch::HEADER_BYTES);
             if d.result.is_err() {
-                self.failed += d.rows.len() as u64;
+                self.failed += records;
                 if let Some(txn) = &mut self.txn {
-                    txn.failed_records += d.rows.len() as u64;
+                    txn.failed_records += records;
                 }
             }
             self.events.push_back(ProducerEvent::Delivered(d));
@@ -313,6 +316,11 @@ impl RdProducer {
     }
 
     fn produce_answered(&mut self, tp: TopicPartition, id: u64, result: Result<Reply, RdError>, now: Millis) {
+        if let Ok(Reply::Produce(r)) = &result
+            && let Some((node, epoch)) = r.partitions.iter().find(|p| p.tp == tp).and_then(|p| p.leader)
+        {
+            self.leader_hint(tp, node, epoch);
+        }
         let result = match result {
             Ok(Reply::Produce(r)) => match r.partitions.iter().find(|p| p.tp == tp) {
                 Some(p) if p.error.is_ok() => Ok(p.base),
@@ -395,8 +403,7 @@ impl RdProducer {
 
     /// When to poll next, if nothing comes from the network before.
     pub fn deadline(&self, now: Millis) -> Millis {
-        let mut at =
-            self.net.deadline(&self.config).min(self.cluster.deadline()).min(self.flush.unwrap_or(Millis::MAX));
+        let mut at = self.net.deadline().min(self.cluster.deadline()).min(self.flush.unwrap_or(Millis::MAX));
         if let Idempotence::Wanted(t) = self.idempotence {
             at = at.min(t);
         }
