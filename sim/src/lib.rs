@@ -1,5 +1,6 @@
 //! How the model is run: scenarios as data, workloads, the world, and the `sim` command.
 
+pub mod cli;
 pub mod scenario;
 pub mod show;
 pub mod workload;
