@@ -1,9 +1,7 @@
 //! An application that sends what the workload gives it.
 
 use super::KeyHash;
-use crate::base::{
-    Cx, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, TopicId, TopicPartition,
-};
+use crate::base::{Cx, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, TopicId, TopicPartition};
 use crate::kafka::client::java::{Dice, JavaProducer, ProducerConfig, ProducerEvent, Target};
 use crate::kafka::messages::Message;
 use std::sync::Arc;

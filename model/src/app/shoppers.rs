@@ -3,8 +3,8 @@
 //! A pure iterator over planned sends, in the order in which they are sent. All is whole numbers; each irregularity draws
 //! from a stream of its own, so changing one share moves no other event.
 
-use crate::base::{Domain, EventTime, Ghost, Nanos, Row, SimTime, Stream, Streams};
 use super::KeyHash;
+use crate::base::{Domain, EventTime, Ghost, Nanos, Row, SimTime, Stream, Streams};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -151,16 +151,7 @@ impl Shoppers {
             cents: draw("cents"),
         };
         let weights = weights.collect();
-        Self {
-            settings,
-            weights,
-            keys: keys.into(),
-            draws,
-            made: 0,
-            sent: 0,
-            begun: false,
-            waiting: BinaryHeap::new(),
-        }
+        Self { settings, weights, keys: keys.into(), draws, made: 0, sent: 0, begun: false, waiting: BinaryHeap::new() }
     }
 
     /// When event `n` is made.

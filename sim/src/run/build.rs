@@ -6,9 +6,7 @@ use crate::scenario::data::{Application, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
 use crate::world::{HostSpec, Link, World, WorldSpec};
 use model::actor::{Actor, ActorConfig};
-use model::app::{
-    ProducerAppConfig, ProducerClientConfig, ReaderAppConfig, ReaderClientConfig,
-};
+use model::app::{ProducerAppConfig, ProducerClientConfig, ReaderAppConfig, ReaderClientConfig};
 use model::base::{Addr, BrokerId, Millis, Nanos, ProcessId, TopicPartition};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};

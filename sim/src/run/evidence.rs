@@ -20,9 +20,10 @@ pub(super) fn newest_image(run: &Run) -> Option<&MetadataImage> {
 }
 
 fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_ {
-    run.scenario.topics.iter().flat_map(|t| {
-        (0..t.assignment.len() as u16).map(|partition| TopicPartition { topic: t.id, partition })
-    })
+    run.scenario
+        .topics
+        .iter()
+        .flat_map(|t| (0..t.assignment.len() as u16).map(|partition| TopicPartition { topic: t.id, partition }))
 }
 
 /// Whether every reader has been given everything that is committed, and every leader has committed everything.
@@ -30,7 +31,8 @@ pub(super) fn caught_up(run: &Run) -> bool {
     let Some(image) = newest_image(run) else { return false };
     partitions(run).all(|tp| {
         let leader = image.partition(tp).map(|r| r.leader);
-        let Some(partition) = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp)) else {
+        let Some(partition) = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp))
+        else {
             return false;
         };
         let log = partition.log();
@@ -65,7 +67,9 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
                 },
                 Some(None) => continue,
                 None => {
-                    let Some(disk) = run.world.disk(*process).node().and_then(|d| d.partitions.get(&tp)) else { continue };
+                    let Some(disk) = run.world.disk(*process).node().and_then(|d| d.partitions.get(&tp)) else {
+                        continue;
+                    };
                     Replica {
                         broker: *id,
                         alive: false,

@@ -56,7 +56,11 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
             .faults()
             .log()
             .iter()
-            .map(|f| FaultDone { at_ms: ms(f.at), what: format!("{} {}", f.what, f.phase.name()), target: f.target.clone() })
+            .map(|f| FaultDone {
+                at_ms: ms(f.at),
+                what: format!("{} {}", f.what, f.phase.name()),
+                target: f.target.clone(),
+            })
             .collect(),
         violations: violations(&findings, &ms),
         reproduce: reproduce(&run.scenario.name, run.seed, &loaded.set),
@@ -138,12 +142,12 @@ fn stalls(run: &Run, stalls: &Stalls) -> Vec<Stall> {
 /// The fault that was on when a stall began, or began while it lasted.
 fn why(run: &Run, from: SimTime, to: SimTime) -> String {
     let log = run.faults().log();
-    let during = log.iter().rev().find(|f| f.at <= to && f.at >= from).or_else(|| log.iter().rev().find(|f| f.at <= from));
+    let during =
+        log.iter().rev().find(|f| f.at <= to && f.at >= from).or_else(|| log.iter().rev().find(|f| f.at <= from));
     during.map_or_else(|| "no fault".into(), |f| format!("{} of {}", f.what, f.target))
 }
 fn liveness(findings: &Findings) -> BTreeMap<String, Liveness> {
-    let checks =
-        ["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
+    let checks = ["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
     checks
         .into_iter()
         .map(|check| {

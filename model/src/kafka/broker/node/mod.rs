@@ -24,8 +24,8 @@ mod to_controller;
 use super::link::Link;
 use super::{AlterPartitionManager, DelayedFetches, Partitions, ReplicaFetcher};
 use crate::base::{
-    BrokerEpoch, BrokerId, ConnId, Cx, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Millis, Nanos, Offset, Port,
-    Process, ProducerId, SimTime, Stream, TopicPartition,
+    BrokerEpoch, BrokerId, ConnId, Cx, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Millis, Nanos, Offset,
+    Port, Process, ProducerId, SimTime, Stream, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::log::{LogConfig, UnifiedLog};
