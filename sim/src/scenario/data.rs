@@ -8,7 +8,7 @@ use model::app::Shopping;
 use model::base::{BrokerId, Fixes, Nanos, SimTime, TopicId, TopicPartition};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything between two values of time, both included; the seed draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,6 +211,13 @@ pub enum EventsIn {
     Disk(PathBuf),
     /// In the binary: name and text.
     Embedded(PathBuf, &'static str),
+}
+impl EventsIn {
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        let (Self::Disk(path) | Self::Embedded(path, _)) = self;
+        path
+    }
 }
 /// A JSON pointer (RFC 6901), taken apart. A string met on the way is read as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]

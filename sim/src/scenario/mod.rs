@@ -18,6 +18,7 @@ mod set;
 mod target;
 pub mod tree;
 pub mod units;
+mod words;
 
 pub use data::Scenario;
 pub use problem::{Problem, Problems};

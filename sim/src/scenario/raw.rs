@@ -600,8 +600,8 @@ impl<K: Whose> JsonSchema for Settings<K> {
             }
         }
         json_schema!({
-            "type": "object", "properties": properties, "additionalProperties": false, "x-kafka-keys": K::NAME,
-            "description": "Kafka's own keys, quoted or dotted."
+            "type": "object", "properties": properties, "additionalProperties": { "type": "object" }, "x-kafka-keys": K::NAME,
+            "description": "Kafka's own keys, quoted, or dotted as in a properties file: then TOML sees tables."
         })
     }
 }
