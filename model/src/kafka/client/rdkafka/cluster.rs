@@ -250,8 +250,9 @@ impl RdProducer {
             self.cluster.leaders.insert(tp, Leader { node, epoch });
         }
     }
+    /// Whether a partition never had a leader, or is said to have none; one whose leader's node is gone waits for the tick.
     fn leaderless(&self) -> bool {
-        self.partitions.values().any(|p| p.leader == BrokerId::NONE)
+        self.partitions.values().any(|p| p.leader == BrokerId::NONE && !p.orphan)
     }
     /// Whether a partition's leader is not known, or its data connection is being made again. An idle one counts as
     /// available: that decides between K-23's trap and the fast path.
