@@ -355,7 +355,7 @@ impl Cluster {
                 if first != s.next {
                     return Err(ErrorCode::OutOfOrderSequenceNumber);
                 }
-            } else if known && first != 0 {
+            } else if first != 0 {
                 return Err(ErrorCode::OutOfOrderSequenceNumber);
             }
             if tag.epoch.0 != s.epoch {

@@ -3,7 +3,7 @@
 use super::broker::{Handle, Role, State};
 use super::config::RdConfig;
 use super::connections::Connections;
-use super::errors::{RdError, TxnAction, TxnApi, retry_after, txn_action};
+use super::errors::{RdError, TxnAction, TxnApi, group_action, retry_after, txn_action};
 use super::partition::retry_backoff;
 use super::producer::{RdProducer, Tag};
 use super::txn::TxnState;
@@ -399,8 +399,23 @@ impl RdProducer {
             self.cluster.group.again = false;
             return;
         }
-        self.cluster.group.tries += 1;
-        let wait = retry_backoff(self.cluster.group.tries, &self.config, self.net.stream());
-        self.cluster.group.not_before = now + wait;
+        let error = match result {
+            Ok(Reply::Coordinator(CoordinatorReply::Find { error, .. })) => RdError::Code(error),
+            Ok(_) => RdError::Code(ErrorCode::UnknownServerError),
+            Err(error) => error,
+        };
+        let shown = if let RdError::Code(code) = error { RdError::of(code) } else { error };
+        match group_action(error) {
+            // Nothing asks again.
+            None => self.cluster.group.asking = true,
+            Some(TxnAction::Retry(100)) => {
+                self.cluster.group.tries += 1;
+                let wait = retry_backoff(self.cluster.group.tries, &self.config, self.net.stream());
+                self.cluster.group.not_before = now + wait;
+            }
+            Some(TxnAction::Fatal) => self.raise_fatal(shown),
+            Some(TxnAction::Abort) => self.fail_transaction(shown, false),
+            Some(action) => self.cluster.group.not_before = now + retry_after(action),
+        }
     }
 }

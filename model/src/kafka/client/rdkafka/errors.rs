@@ -221,6 +221,35 @@ pub fn txn_action(api: TxnApi, error: RdError) -> TxnAction {
     }
 }
 
+/// What an error of FindCoordinator(group), within `send_offsets`, does. `None`: nothing at all, and the call never returns
+/// (R; brokers do not send these codes there).
+pub fn group_action(error: RdError) -> Option<TxnAction> {
+    use ErrorCode as E;
+    let RdError::Code(code) = error else { return Some(R(100)) };
+    Some(match code {
+        E::NotCoordinator
+        | E::LeaderNotAvailable
+        | E::NotLeaderOrFollower
+        | E::BrokerNotAvailable
+        | E::ReplicaNotAvailable => return None,
+        E::CoordinatorLoadInProgress
+        | E::CoordinatorNotAvailable
+        | E::RequestTimedOut
+        | E::NotEnoughReplicas
+        | E::NotEnoughReplicasAfterAppend
+        | E::KafkaStorageError
+        | E::CorruptMessage => R(100),
+        E::ConcurrentTransactions | E::UnknownTopicOrPartition => R(500),
+        E::InvalidProducerEpoch
+        | E::InvalidTxnState
+        | E::InvalidProducerIdMapping
+        | E::TransactionalIdAuthorizationFailed
+        | E::ClusterAuthorizationFailed
+        | E::UnsupportedForMessageFormat => F,
+        _ => A,
+    })
+}
+
 /// The delay of an action that is tried again; none for the others.
 pub fn retry_after(action: TxnAction) -> crate::base::Millis {
     match action {

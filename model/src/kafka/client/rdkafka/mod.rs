@@ -11,6 +11,8 @@ mod errors;
 mod idempotence;
 mod partition;
 mod producer;
+#[cfg(test)]
+mod tests;
 mod txn;
 mod wire;
 

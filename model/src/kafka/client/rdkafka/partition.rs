@@ -538,7 +538,8 @@ mod tests {
     }
     impl Bench {
         fn new() -> Self {
-            let config = RdConfig { linger: Millis::ZERO, ..RdConfig::idempotent() };
+            let mut config = RdConfig::idempotent();
+            config.linger = Millis::ZERO;
             let stream = Streams(1).stream(Domain::Process, 0, "retry");
             Self { p: Partition::new(TopicPartition::new(0, 0)), config, stream, id: 0, said: Vec::new() }
         }

@@ -534,7 +534,8 @@ impl RdProducer {
             }
             (TxnApi::Commit, TxnState::Committing, _) => self.transaction_over(),
             (TxnApi::Abort, TxnState::Aborting, _) => self.aborted(),
-            (TxnApi::AddOffsets, TxnState::InTransaction, _) => {
+            (TxnApi::AddOffsets, _, _) => {
+                txn.registered = true;
                 if let Some(offsets) = &mut txn.offsets {
                     offsets.added = true;
                 }

@@ -312,9 +312,8 @@ impl Transaction {
     /// A request left (or waits for its connection).
     pub fn sent(&mut self, api: TxnApi) {
         self.asked.push(api);
-        if matches!(api, TxnApi::AddPartitions | TxnApi::AddOffsets) {
-            self.registered = true;
-        }
+        // Partitions count from the request on, offsets only when it has succeeded (R).
+        self.registered |= api == TxnApi::AddPartitions;
     }
     /// Whether a request of that kind is unanswered.
     pub fn asking(&self, api: TxnApi) -> bool {
