@@ -142,9 +142,10 @@ impl Run {
             }
             other => panic!("no such input: {other}"),
         }
-        if !matches!(word, "flush" | "init" | "begin" | "commit" | "abort" | "send") {
-            self.close_item(at, None);
-        } else if word == "send" && self.output.last().is_none_or(|o| o[0] != at) {
+        // Calls close their item themselves, and so does a send that is refused.
+        let call = matches!(word, "flush" | "init" | "begin" | "commit" | "abort");
+        let refused = word == "send" && self.output.last().is_some_and(|o| o[0] == at);
+        if !call && !refused {
             self.close_item(at, None);
         }
     }
