@@ -185,6 +185,8 @@ impl Bench {
             max_request_size: number("max_request_size", 1_048_576) as u32,
             one_in_flight: max_in_flight == 1,
             produce_version: 13,
+            unmapped_id_is_fatal: true,
+            leader_in_errors: true,
             accumulator: AccumulatorConfig {
                 batch_size: number("batch_size", 16_384) as u32,
                 linger: Millis(number("linger", 0)),
@@ -339,7 +341,7 @@ impl Bench {
         let (value, n) = (item[2].as_u64().unwrap_or(0) as u32, item[3].as_u64().unwrap_or(1));
         for _ in 0..n {
             // Attributes, two deltas, no key, value with its length, no headers; before them the length of all that.
-            let varint = |n: u32| (70 - (2 * u64::from(n) | 1).leading_zeros()) / 7;
+            let varint = |n: u32| (70 - ((2 * u64::from(n)) | 1).leading_zeros()) / 7;
             let body = 4 + varint(value) + value + 1;
             let cols = [self.sends, 0, 0, 0];
             let row = Row { bytes: varint(body) + body, time: EventTime(self.net.now), cols, ..Row::default() };
@@ -367,9 +369,9 @@ impl Bench {
         let (correlation, node, body, at) = self.net.in_flight.remove(i);
         let reply = match body {
             Request::Produce(p) => {
-                let leader = item[3]["leader"].as_i64().map(|l| {
-                    (BrokerId(l as i32), LeaderEpoch(extra("leader_epoch", -1) as i32))
-                });
+                let leader = item[3]["leader"]
+                    .as_i64()
+                    .map(|l| (BrokerId(l as i32), LeaderEpoch(extra("leader_epoch", -1) as i32)));
                 let partitions = p.batches.iter().map(|(tp, batch)| {
                     let acked = self.acked.entry(tp.partition).or_insert(0);
                     let base = if error.is_ok() { *acked } else { -1 };

@@ -2,11 +2,11 @@
 
 use crate::harness::{Outcome, compare};
 use crate::run_log::{batch, changes, entries, log_state};
+use model::base::{Batch, EventTime};
 use model::base::{
     BrokerEpoch, BrokerId, BrokerSet, Fixes, LeaderEpoch, Marker, Millis, Offset, PartitionEpoch, ProducerEpoch,
     ProducerId, ProducerTag, Sequence, TopicPartition,
 };
-use model::base::{Batch, EventTime};
 use model::kafka::ErrorCode;
 use model::kafka::broker::AlterPartitionManager;
 use model::kafka::log::{AppendOrigin, Entry, Isolation, LogConfig, ReadLimit, UnifiedLog};
@@ -287,9 +287,8 @@ impl Run {
             isr: BrokerSet::of(&ids(&item["isr"])),
             replicas: &replicas,
         };
-        let new = self.call(ev, |p, cx| {
-            if leader == ME { p.make_leader(&metadata, cx) } else { p.make_follower(&metadata, cx) }
-        });
+        let new = self
+            .call(ev, |p, cx| if leader == ME { p.make_leader(&metadata, cx) } else { p.make_follower(&metadata, cx) });
         json!({ "new": new })
     }
 

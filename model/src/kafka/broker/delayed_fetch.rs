@@ -190,12 +190,7 @@ impl DelayedFetches {
     }
 
     /// Reads again; a follower's position is not taken over a second time.
-    fn answer(
-        &mut self,
-        fetch: &WaitingFetch,
-        partitions: &mut Partitions,
-        cx: &mut PartitionCx<'_>,
-    ) -> FetchReply {
+    fn answer(&mut self, fetch: &WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
         let read = read_partitions(&fetch.partitions, fetch.fetcher, fetch.max_bytes, false, partitions, cx);
         let wanted: Vec<_> = fetch.partitions.iter().map(|p| p.wanted).collect();
         self.sessions.finish(fetch.context, &wanted, read)
@@ -312,4 +307,3 @@ fn read_partitions(
     }
     read
 }
-

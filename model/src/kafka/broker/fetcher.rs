@@ -10,8 +10,8 @@ use crate::base::{BrokerId, LeaderEpoch, Millis, Offset, Stream, TopicPartition}
 use crate::kafka::ErrorCode;
 use crate::kafka::log::Isolation;
 use crate::kafka::messages::{
-    FetchPartition, FetchReply, FetchRequest, FetchedPartition, ListOffsetsReply, ListOffsetsRequest, OffsetSpec, Reply,
-    Request,
+    FetchPartition, FetchReply, FetchRequest, FetchedPartition, ListOffsetsReply, ListOffsetsRequest, OffsetSpec,
+    Reply, Request,
 };
 use crate::kafka::partition::PartitionCx;
 use std::collections::{BTreeSet, VecDeque};
@@ -292,13 +292,7 @@ impl ReplicaFetcher {
     }
 
     /// An answer has come. Partitions may append, cut, move their high watermark.
-    pub fn on_reply(
-        &mut self,
-        correlation: u32,
-        reply: &Reply,
-        partitions: &mut Partitions,
-        cx: &mut PartitionCx<'_>,
-    ) {
+    pub fn on_reply(&mut self, correlation: u32, reply: &Reply, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) {
         let Some(o) = self.outstanding.take_if(|o| o.correlation == correlation && o.unsent.is_none()) else { return };
         match (o.asked, reply) {
             (Asked::Fetch, Reply::Fetch(reply)) => self.on_fetched(reply, partitions, cx),

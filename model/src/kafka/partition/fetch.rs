@@ -126,7 +126,10 @@ impl Partition {
     /// The answer for a partition that could not be read; names the new leader where the error says that it moved (KIP-951).
     pub fn fetch_error(&self, error: ErrorCode) -> FetchedPartition {
         let moved = matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
-        FetchedPartition { leader: if moved { self.leader() } else { None }, ..FetchedPartition::failed(self.tp, error) }
+        FetchedPartition {
+            leader: if moved { self.leader() } else { None },
+            ..FetchedPartition::failed(self.tp, error)
+        }
     }
 
     /// `Partition.readRecords`: the epoch check of L-10, then the log.

@@ -18,7 +18,9 @@ mod replica;
 pub use brokers::{BrokerState, BrokerTable};
 pub use fetch::{Fetcher, PartitionRead};
 pub use follower::{FollowerAppend, Truncation};
-pub use isr::{AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error};
+pub use isr::{
+    AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error,
+};
 pub use leader::{LeaderAppended, Produce};
 pub use purgatory::{ProducePurgatory, WaitingProduce};
 pub use replica::{FollowerFetch, Replica};

@@ -122,12 +122,14 @@ pub struct TransactionManager {
     /// InitProducerId is to be sent; `true` for a retry, which waits `retry.backoff.ms` first.
     pending: Option<bool>,
     in_flight: Option<u32>,
+    unmapped_id_is_fatal: bool,
 }
 
 impl TransactionManager {
-    /// Nothing known yet.
-    pub const fn new() -> Self {
+    /// Nothing known yet. `unmapped_id_is_fatal`: INVALID_PRODUCER_ID_MAPPING ends the producer (KAFKA-18019).
+    pub const fn new(unmapped_id_is_fatal: bool) -> Self {
         Self {
+            unmapped_id_is_fatal,
             state: State::Uninitialized,
             producer: ProducerIdAndEpoch::NONE,
             last_error: None,
@@ -333,7 +335,8 @@ impl TransactionManager {
             Failure::Code(error) => Some(error),
             _ => None,
         };
-        if let Some(error) = error.filter(|e| is_fatal(*e)) {
+        let unmapped = self.unmapped_id_is_fatal && error == Some(ErrorCode::InvalidProducerIdMapping);
+        if let Some(error) = error.filter(|e| is_fatal(*e) || unmapped) {
             self.fatal_error(error);
         }
         self.remove_in_flight(batch);
@@ -364,12 +367,6 @@ impl TransactionManager {
         }
     }
 }
-impl Default for TransactionManager {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Errors that end any producer (`maybeTransitionToErrorState`).
 const fn is_fatal(error: ErrorCode) -> bool {
     matches!(
@@ -378,7 +375,6 @@ const fn is_fatal(error: ErrorCode) -> bool {
             | ErrorCode::TransactionalIdAuthorizationFailed
             | ErrorCode::ProducerFenced
             | ErrorCode::UnsupportedVersion
-            | ErrorCode::InvalidProducerIdMapping
     )
 }
 

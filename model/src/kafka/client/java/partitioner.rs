@@ -52,8 +52,10 @@ impl StickyPartitioner {
             self.current = load.partitions.get(at).copied();
             return;
         }
-        let range = TopicPartition { topic: self.topic, partition: 0 }
-            ..=TopicPartition { topic: self.topic, partition: u16::MAX };
+        let range = TopicPartition { topic: self.topic, partition: 0 }..=TopicPartition {
+            topic: self.topic,
+            partition: u16::MAX,
+        };
         let all = view.leaders.range(range);
         let has_leader = |l: &crate::kafka::client::Leader| l.node != BrokerId::NONE;
         let available: Vec<u16> = all.clone().filter(|(_, l)| has_leader(l)).map(|(tp, _)| tp.partition).collect();

@@ -28,6 +28,10 @@ pub struct SenderConfig {
     pub retry_backoff: Millis,
     /// `max.request.size` in bytes.
     pub max_request_size: u32,
+    /// INVALID_PRODUCER_ID_MAPPING ends the producer (KAFKA-18019).
+    pub unmapped_id_is_fatal: bool,
+    /// Error answers may name the new leader (KIP-951).
+    pub leader_in_errors: bool,
     /// `max.in.flight.requests.per.connection` is 1: a partition with a batch in flight is left alone.
     pub one_in_flight: bool,
     /// Version of Produce requests; from 10 on the answer may name a new leader (KIP-951).
@@ -70,6 +74,15 @@ pub enum ProducerEvent {
     Identity(ProducerIdAndEpoch),
     /// The producer can do no more.
     Fatal(ErrorCode),
+    /// A node answered with an error.
+    ErrorAnswer {
+        /// Api key of the request.
+        api: u8,
+        /// The error.
+        error: ErrorCode,
+        /// The node.
+        node: BrokerId,
+    },
     /// A flush is done.
     Flushed(u64),
 }
@@ -112,9 +125,14 @@ enum Held {
         retry: bool,
     },
     /// Sleeps, then sends InitProducerId.
-    BeforeRequest { node: BrokerId, until: Millis },
+    BeforeRequest {
+        node: BrokerId,
+        until: Millis,
+    },
     /// Sleeps, then asks for metadata and begins again.
-    BackingOff { until: Millis },
+    BackingOff {
+        until: Millis,
+    },
 }
 
 /// The I/O thread with everything it works on but the network.
@@ -137,7 +155,7 @@ impl Sender {
     pub fn new(config: SenderConfig) -> Self {
         Self {
             accumulator: RecordAccumulator::new(config.accumulator),
-            manager: config.idempotent.then(TransactionManager::new),
+            manager: config.idempotent.then(|| TransactionManager::new(config.unmapped_id_is_fatal)),
             config,
             requests: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -336,7 +354,7 @@ impl Sender {
     /// Takes a request that ended.
     pub fn on_completed(&mut self, ended: &Completed, net: &mut impl Network, dice: &mut Dice, now: Millis) {
         if self.manager.as_mut().is_some_and(|m| m.take_in_flight(ended.correlation)) {
-            self.on_init(&ended.outcome);
+            self.on_init(ended);
             return;
         }
         let Some(ids) = self.requests.remove(&ended.correlation) else { return };
@@ -347,8 +365,16 @@ impl Sender {
                     let Some(tp) = self.accumulator.batches.sent.get(&id).map(|b| b.tp) else { continue };
                     let answer = reply.partitions.iter().find(|p| p.tp == tp);
                     let verdict = answer.map_or(Verdict::of(ErrorCode::UnknownServerError), Verdict::from);
+                    if !verdict.error.is_ok() {
+                        let (api, error, node) = (0, verdict.error, ended.node);
+                        self.events.push(ProducerEvent::ErrorAnswer { api, error, node });
+                    }
                     self.complete(id, verdict, net, dice, now);
-                    hints.extend(answer.filter(|p| leader_moved(p)).and_then(|p| Some((tp, p.leader?))));
+                    hints.extend(
+                        answer
+                            .filter(|p| self.config.leader_in_errors && leader_moved(p))
+                            .and_then(|p| Some((tp, p.leader?))),
+                    );
                 }
                 for (tp, (node, epoch)) in hints {
                     net.learn_leader(tp, Leader { node, epoch });
@@ -367,12 +393,16 @@ impl Sender {
             }
         }
     }
-    fn on_init(&mut self, outcome: &Outcome) {
+    fn on_init(&mut self, ended: &Completed) {
         let Some(manager) = &mut self.manager else { return };
-        let Outcome::Reply(Reply::InitProducerId(reply)) = outcome else {
+        let Outcome::Reply(Reply::InitProducerId(reply)) = &ended.outcome else {
             manager.retry();
             return;
         };
+        if !reply.error.is_ok() {
+            let (api, error, node) = (22, reply.error, ended.node);
+            self.events.push(ProducerEvent::ErrorAnswer { api, error, node });
+        }
         match manager.on_init_reply(reply) {
             InitOutcome::Ready => self.events.push(ProducerEvent::Identity(manager.producer())),
             InitOutcome::Retry => {}
@@ -454,6 +484,11 @@ impl Sender {
     fn tell_failed(&mut self, batch: &mut ProducerBatch, why: Failure) {
         self.counters.failed_sends += u64::from(batch.records());
         self.events.push(ProducerEvent::Failed { tp: batch.tp, batch: batch.seal(false), why });
+    }
+    /// Fails records that were never queued.
+    pub fn fail_unqueued(&mut self, tp: TopicPartition, batch: Arc<Batch>, why: Failure) {
+        self.counters.failed_sends += u64::from(batch.records);
+        self.events.push(ProducerEvent::Failed { tp, batch, why });
     }
     /// Fails everything that is not done (`maybeAbortBatches`).
     pub fn abort_all(&mut self, why: Failure) {
