@@ -345,21 +345,13 @@ impl ReplicaFetcher {
         cx: &mut PartitionCx<'_>,
     ) {
         let tp = fetched.tp;
-        let appended = partitions.get_mut(tp).map(|p| p.append_fetched(fetched, state.offset, fetched_under, cx));
-        let Some(Ok(appended)) = appended else {
-            self.fail(tp);
-            return;
+        let Some(partition) = partitions.get_mut(tp) else { return self.fail(tp) };
+        let Ok(offset) = partition.append_fetched(fetched, state.offset, fetched_under, cx) else {
+            return self.fail(tp);
         };
-        let moved = appended.next > state.offset;
-        if moved || !state.lag_known {
-            let last_epoch = match appended.last_epoch {
-                _ if state.last_epoch == LeaderEpoch::UNKNOWN => {
-                    partitions.get(tp).map_or(LeaderEpoch::UNKNOWN, |p| p.last_fetched_epoch())
-                }
-                LeaderEpoch::UNKNOWN => state.last_epoch,
-                epoch => epoch,
-            };
-            self.move_to_end(Followed { offset: appended.next, last_epoch, due: None, lag_known: true, ..*state });
+        if offset > state.offset || !state.lag_known {
+            let last_epoch = partition.epoch_of_next_fetch();
+            self.move_to_end(Followed { offset, last_epoch, due: None, lag_known: true, ..*state });
         }
     }
 
@@ -450,3 +442,6 @@ fn send(o: &mut Outstanding) -> Option<FetcherAction> {
 fn list_offset(tp: TopicPartition, spec: OffsetSpec, epoch: LeaderEpoch) -> Request {
     Request::ListOffsets(ListOffsetsRequest { isolation: Isolation::LogEnd, partitions: vec![(tp, spec, epoch)] })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,10 @@ mod hash;
 pub mod java;
 pub mod java_consumer;
 mod network;
+pub mod rdkafka_consumer;
+mod slice;
 
 pub use cluster::{ClusterView, Leader};
 pub use hash::{consistent_random, crc32, murmur2, partition_for_hash};
 pub use network::{Completed, Lost, Network, Outcome};
+pub use slice::Slice;

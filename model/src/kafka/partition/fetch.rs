@@ -95,9 +95,7 @@ impl Partition {
         update: bool,
         cx: &mut PartitionCx<'_>,
     ) -> Result<PartitionRead, ErrorCode> {
-        if self.fixes.has(Fix::FetchEpochCheck) {
-            self.check_leader_epoch(from.leader_epoch)?;
-        }
+        self.check_leader_epoch(from.leader_epoch)?;
         self.check_role(fetcher.leader_only())?;
         if let Fetcher::Follower { replica, .. } = fetcher
             && self.replica(replica).is_none()
@@ -216,10 +214,11 @@ impl Partition {
     }
 
     /// a request under an older leader epoch is FENCED_LEADER_EPOCH, under a newer one UNKNOWN_LEADER_EPOCH; -1 is
-    /// not checked.
+    /// not checked. Before KIP-320 nothing was.
     pub fn check_leader_epoch(&self, epoch: LeaderEpoch) -> Result<(), ErrorCode> {
         match epoch {
             LeaderEpoch::UNKNOWN => Ok(()),
+            _ if !self.fixes.has(Fix::FetchEpochCheck) => Ok(()),
             e if e < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
             e if e > self.leader_epoch => Err(ErrorCode::UnknownLeaderEpoch),
             _ => Ok(()),

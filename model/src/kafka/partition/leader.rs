@@ -4,9 +4,7 @@ use super::isr::{
     AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error,
 };
 use super::{Partition, PartitionCx, PartitionOutput, WaitingProduce};
-use crate::base::{
-    Batch, BrokerEpoch, BrokerId, BrokerSet, Event, Fix, LeaderEpoch, Millis, Offset, ProducerEpoch, Sequence,
-};
+use crate::base::{Batch, BrokerEpoch, BrokerId, BrokerSet, Event, Fix, LeaderEpoch, Millis, Offset};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{AppendOrigin, Appended, LeaderAppend, VerificationGuard};
 use crate::kafka::messages::ProducedPartition;
@@ -124,12 +122,8 @@ impl Partition {
             last: base.plus(i64::from(batch.records) - 1),
             epoch,
             producer: batch.producer.id,
-            producer_epoch: if batch.producer.epoch < ProducerEpoch(0) {
-                ProducerEpoch::NONE
-            } else {
-                batch.producer.epoch
-            },
-            sequence: if batch.is_control() { Sequence::NONE } else { batch.producer.base_sequence },
+            producer_epoch: batch.producer.epoch,
+            sequence: batch.producer.base_sequence,
             content: batch.content,
             leader,
             control: batch.is_control(),

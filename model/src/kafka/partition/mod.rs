@@ -14,10 +14,12 @@ mod isr;
 mod leader;
 mod purgatory;
 mod replica;
+#[cfg(test)]
+mod tests;
 
 pub use brokers::{BrokerState, BrokerTable};
 pub use fetch::{Fetcher, PartitionRead};
-pub use follower::{FollowerAppend, Truncation};
+pub use follower::Truncation;
 pub use isr::{
     AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error,
 };
