@@ -76,7 +76,7 @@ impl Node {
                 };
                 self.reply(conn, correlation, Reply::InitProducerId(reply), cx);
             }
-            Request::Controller(_) | Request::Quorum(_) => {}
+            Request::Controller(_) | Request::Quorum(_) | Request::Coordinator(_) => {}
         }
     }
 
