@@ -25,6 +25,19 @@ impl BrokerSet {
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
+    /// The set with `id` added.
+    pub fn with(self, id: BrokerId) -> Self {
+        assert!((0..64).contains(&id.0), "a broker set holds ids 0 to 63");
+        Self(self.0 | 1 << id.0)
+    }
+    /// The set without `id`.
+    pub fn without(self, id: BrokerId) -> Self {
+        if self.has(id) { Self(self.0 & !(1 << id.0)) } else { self }
+    }
+    /// The members, ascending.
+    pub fn iter(self) -> impl Iterator<Item = BrokerId> {
+        (0..64).filter(move |i| self.0 & (1 << i) != 0).map(BrokerId)
+    }
 }
 
 /// Role of a node in the metadata quorum (KRaft).

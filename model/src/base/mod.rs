@@ -18,7 +18,7 @@ pub use ids::{
     ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,
 };
 pub use keymap::KeyMap;
-pub use process::{Addr, ConnEvent, Cx, CxOf, Disk, Effect, Input, Process, Shown, Signal, Wire};
+pub use process::{Addr, ConnEvent, Cx, CxOf, Disk, Effect, Input, Layer, Process, Shown, Signal, Wire};
 pub use rows::{Batch, BatchBuilder, BatchKind, Ghost, Marker, ProducerTag, Row, Span};
 pub use stream::{Domain, Stream, Streams};
 pub use time::{EventTime, Millis, Nanos, SimTime};

@@ -39,6 +39,22 @@ pub enum Signal {
     Terminate,
     /// The workload has ended: send what is buffered, then nothing more.
     Drain,
+    /// To a controller: move leaderships back to the preferred leaders (`kafka-leader-election`).
+    ElectPreferred,
+    /// To a broker: answer metadata requests without any topic, as one does whose metadata is not loaded; false ends it.
+    HideTopics(bool),
+}
+
+impl Feed for Signal {
+    fn feed(&self, chain: &mut Chain) {
+        chain.u8(match self {
+            Self::Terminate => 1,
+            Self::Drain => 2,
+            Self::ElectPreferred => 3,
+            Self::HideTopics(true) => 4,
+            Self::HideTopics(false) => 5,
+        });
+    }
 }
 
 /// One input to a process.
@@ -65,15 +81,37 @@ pub enum Input<M> {
     Offer(Arc<[Row]>),
 }
 
+/// Where shown rows stand: what happened to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// The application's send was acknowledged. By number of the producer in the scenario.
+    Acked(u16),
+    /// The application's send failed for good.
+    Failed(u16),
+    /// A reader's application was given them. By number of the reader in the scenario.
+    Read(u16),
+}
+impl Feed for Layer {
+    fn feed(&self, chain: &mut Chain) {
+        let (tag, number) = match *self {
+            Self::Acked(n) => (1, n),
+            Self::Failed(n) => (2, n),
+            Self::Read(n) => (3, n),
+        };
+        chain.u8(tag);
+        chain.u16(number);
+    }
+}
+
 /// Rows that reached an application, a store or a log, shown to the judge. Never read back by the model, not in the digest
 /// beyond the batch's own digest.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Which layer: numbered by the scenario (a reader, a store table).
-    pub layer: u16,
-    /// The partition read from.
+    /// Which layer.
+    pub layer: Layer,
+    /// The partition read from or written to.
     pub tp: TopicPartition,
-    /// Offset of the first record of `batch` in that partition.
+    /// Offset of the first record of `batch` in that partition; -1 where unknown.
     pub base: Offset,
     /// First row of the batch that was shown.
     pub from: u32,
@@ -95,6 +133,8 @@ pub enum Effect<M, W> {
     Open {
         /// Fresh id from [`Cx::connection`].
         conn: ConnId,
+        /// The port that holds this end: messages and events of the connection come to it.
+        from: Port,
         /// The listener.
         to: Addr,
     },
@@ -132,7 +172,7 @@ pub enum Effect<M, W> {
 }
 
 /// A message on the wire.
-pub trait Wire: Clone + Feed {
+pub trait Wire: Clone + std::fmt::Debug + Feed {
     /// Size on the wire in bytes, for bandwidth.
     fn bytes(&self) -> u32;
     /// Small number of its kind, for counts and crash points.
@@ -142,21 +182,23 @@ pub trait Wire: Clone + Feed {
 }
 
 /// What a process keeps on disk.
-pub trait Disk: Clone + Default {
+pub trait Disk: Clone + std::fmt::Debug + Default {
     /// One write.
-    type Write: Clone + Feed;
+    type Write: Clone + std::fmt::Debug + Feed;
     /// Applies a write to the page cache.
     fn apply(&mut self, file: FileId, write: &Self::Write);
-    /// Everything in `file` now survives power loss.
-    fn flushed(&mut self, file: FileId);
+    /// Where `file` ends now: what a flush that starts now will cover.
+    fn mark(&self, file: FileId) -> u64;
+    /// A flush that started at `mark` is done: what was written before it survives power loss.
+    fn flushed(&mut self, file: FileId, mark: u64);
     /// Power is lost: each file falls back to what was flushed plus some prefix of the rest, drawn from `stream` (L-20).
     fn lose_power(&mut self, stream: &mut Stream);
 }
 
 /// A simulated process: a state machine whose only output is an ordered list of effects.
-pub trait Process: Clone + Sized {
+pub trait Process: Clone + std::fmt::Debug + Sized {
     /// What it is started with.
-    type Config;
+    type Config: Clone + std::fmt::Debug;
     /// Its disk.
     type Disk: Disk;
     /// What it sends and receives.
@@ -227,8 +269,12 @@ impl<'a, M, W> Cx<'a, M, W> {
     }
     /// Opens a connection from this port to `to`.
     pub fn open(&mut self, to: Addr) -> ConnId {
+        self.open_from(self.port, to)
+    }
+    /// Opens a connection from another port of this process to `to`.
+    pub fn open_from(&mut self, from: Port, to: Addr) -> ConnId {
         let conn = self.connection();
-        self.effects.push(Effect::Open { conn, to });
+        self.effects.push(Effect::Open { conn, from, to });
         conn
     }
     /// Closes a connection.

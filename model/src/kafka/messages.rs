@@ -59,6 +59,8 @@ pub enum Reply {
     ApiVersions,
     /// To [`Request::Metadata`].
     Metadata(MetadataReply),
+    /// To [`Request::Metadata`]: REBOOTSTRAP_REQUIRED, begin again with the bootstrap list (KIP-1102).
+    RebootstrapRequired,
     /// To [`Request::Produce`]; none is sent for acks=0.
     Produce(ProduceReply),
     /// To [`Request::Fetch`].
@@ -308,7 +310,7 @@ impl Reply {
             Self::Produce(_) => 0,
             Self::Fetch(_) => 1,
             Self::ListOffsets(_) => 2,
-            Self::Metadata(_) => 3,
+            Self::Metadata(_) | Self::RebootstrapRequired => 3,
             Self::ApiVersions => 18,
             Self::InitProducerId(_) => 22,
             Self::OffsetsForLeaderEpoch(_) => 23,
@@ -336,6 +338,7 @@ impl Wire for Message {
                 },
                 Self::Reply { body, .. } => match body {
                     Reply::ApiVersions => 600,
+                    Reply::RebootstrapRequired => 30,
                     Reply::Metadata(r) => 30 * r.brokers.len() as u32 + 40 * r.partitions.len() as u32,
                     Reply::Produce(r) => 40 * r.partitions.len() as u32,
                     Reply::Fetch(r) => 16 + r.partitions.iter().map(|p| 60 + p.bytes).sum::<u32>(),
@@ -358,7 +361,7 @@ impl Wire for Message {
             Self::Request { body, .. } => body.name(),
             Self::Reply { body, .. } => match body {
                 Reply::ApiVersions => "ApiVersions reply",
-                Reply::Metadata(_) => "Metadata reply",
+                Reply::Metadata(_) | Reply::RebootstrapRequired => "Metadata reply",
                 Reply::Produce(_) => "Produce reply",
                 Reply::Fetch(_) => "Fetch reply",
                 Reply::ListOffsets(_) => "ListOffsets reply",
@@ -446,6 +449,7 @@ impl Feed for Reply {
     fn feed(&self, c: &mut Chain) {
         match self {
             Self::ApiVersions => {}
+            Self::RebootstrapRequired => c.u8(129),
             Self::Metadata(r) => {
                 for b in r.brokers.iter() {
                     b.id.feed(c);

@@ -1,0 +1,317 @@
+//! Serving fetches: reading the partitions of one and holding it until there is enough (`DelayedFetch`).
+
+use super::fetch_session::{FetchContext, FetchSessionCache};
+use super::partitions::Partitions;
+use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, Stream, TopicPartition};
+use crate::kafka::ErrorCode;
+use crate::kafka::log::{Isolation, ReadLimit};
+use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, FetchedPartition};
+use crate::kafka::partition::{Fetcher, Partition, PartitionCx};
+use std::collections::BTreeMap;
+
+/// A fetch that waited is answered.
+#[derive(Clone, Debug)]
+pub struct FetchAnswer {
+    /// The broker's number of the request.
+    pub token: u64,
+    /// The answer.
+    pub reply: FetchReply,
+}
+
+/// A partition of a waiting fetch.
+#[derive(Clone, Copy, Debug)]
+struct WaitingPartition {
+    wanted: FetchPartition,
+    /// High watermark when the request came: what a racing reader may have seen (KAFKA-9807).
+    high_watermark_seen: Offset,
+}
+
+#[derive(Clone, Debug)]
+struct WaitingFetch {
+    fetcher: Fetcher,
+    context: FetchContext,
+    min_bytes: u32,
+    max_bytes: u32,
+    deadline: Millis,
+    partitions: Vec<WaitingPartition>,
+}
+
+/// The fetch requests of a broker: its sessions and those that wait.
+#[derive(Clone, Debug)]
+pub struct DelayedFetches {
+    fixes: Fixes,
+    sessions: FetchSessionCache,
+    /// By token, that is in the order of their coming.
+    waiting: BTreeMap<u64, WaitingFetch>,
+    /// Who waits for a partition; tokens that have been answered are dropped when met.
+    watchers: BTreeMap<TopicPartition, Vec<u64>>,
+}
+
+impl DelayedFetches {
+    /// `fetch.max.bytes` of the broker: the most that a consumer is given at once.
+    pub const MAX_BYTES: u32 = 57_671_680;
+
+    /// None wait. Session ids are drawn from `ids`.
+    pub fn new(ids: Stream, fixes: Fixes) -> Self {
+        let sessions = FetchSessionCache::new(ids);
+        Self { fixes, sessions, waiting: BTreeMap::new(), watchers: BTreeMap::new() }
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+    /// When [`expire`](Self::expire) has to be called.
+    pub fn deadline(&self) -> Option<Millis> {
+        self.waiting.values().map(|w| w.deadline).min()
+    }
+
+    /// Takes a fetch (`KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`). Answered at once if there is enough,
+    /// an error, a divergence or nothing to wait for; else the answer comes from [`check`](Self::check) or
+    /// [`expire`](Self::expire) under `token`. Tokens ascend.
+    pub fn fetch(
+        &mut self,
+        token: u64,
+        request: &FetchRequest,
+        partitions: &mut Partitions,
+        cx: &mut PartitionCx<'_>,
+    ) -> Option<FetchReply> {
+        let (context, wanted) = self.sessions.begin(request);
+        let fetcher = match request.replica {
+            Some((replica, broker_epoch)) => Fetcher::Follower { replica, broker_epoch },
+            None => Fetcher::Consumer { isolation: request.isolation, any_replica: false },
+        };
+        let max_bytes = match fetcher {
+            Fetcher::Follower { .. } => request.max_bytes,
+            Fetcher::Consumer { .. } => request.max_bytes.min(Self::MAX_BYTES),
+        };
+        let waiting: Vec<_> = wanted
+            .iter()
+            .map(|w| WaitingPartition {
+                wanted: *w,
+                high_watermark_seen: partitions.get(w.tp).map_or(Offset::UNKNOWN, |p| p.log().high_watermark()),
+            })
+            .collect();
+        let read = read_partitions(&waiting, fetcher, max_bytes, true, partitions, cx);
+        let min_bytes = request.min_bytes.min(max_bytes);
+        let bytes: u64 = read.iter().map(|p| u64::from(p.bytes)).sum();
+        let at_once = request.max_wait <= Millis::ZERO
+            || wanted.is_empty()
+            || bytes >= u64::from(min_bytes)
+            || read.iter().any(|p| !p.error.is_ok() || p.diverging.is_some());
+        if at_once {
+            return Some(self.sessions.finish(context, &wanted, read));
+        }
+        let fetch = WaitingFetch {
+            fetcher,
+            context,
+            min_bytes,
+            max_bytes,
+            deadline: cx.now + request.max_wait,
+            partitions: waiting,
+        };
+        if self.is_complete(&fetch, partitions) {
+            return Some(self.answer(&fetch, partitions, cx));
+        }
+        self.waiting.insert(token, fetch);
+        for w in &wanted {
+            let tokens = self.watchers.entry(w.tp).or_default();
+            tokens.push(token);
+            // A quiet partition beside busy ones collects tokens that were answered through those.
+            if tokens.len() > 2 * self.waiting.len() + 8 {
+                tokens.retain(|t| self.waiting.contains_key(t));
+            }
+        }
+        None
+    }
+
+    /// Looks at the fetches that wait for a partition whose log end, high watermark or role has changed. A fetch watched
+    /// under several partitions is looked at as a whole.
+    pub fn check(
+        &mut self,
+        tp: TopicPartition,
+        partitions: &mut Partitions,
+        cx: &mut PartitionCx<'_>,
+    ) -> Vec<FetchAnswer> {
+        let mut answers = Vec::new();
+        let Some(tokens) = self.watchers.remove(&tp) else { return answers };
+        let mut left = Vec::new();
+        for token in tokens {
+            let Some(fetch) = self.waiting.get(&token) else { continue };
+            if self.is_complete(fetch, partitions) {
+                self.finish(token, partitions, cx, &mut answers);
+            } else {
+                left.push(token);
+            }
+        }
+        if !left.is_empty() {
+            self.watchers.insert(tp, left);
+        }
+        answers
+    }
+
+    /// Answers the fetches whose wait is over.
+    pub fn expire(&mut self, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> Vec<FetchAnswer> {
+        let mut over: Vec<_> =
+            self.waiting.iter().filter(|(_, w)| w.deadline <= cx.now).map(|(t, w)| (w.deadline, *t)).collect();
+        over.sort_unstable();
+        let mut answers = Vec::new();
+        for (_, token) in over {
+            self.finish(token, partitions, cx, &mut answers);
+        }
+        self.forget_answered();
+        answers
+    }
+
+    /// The connection of a waiting fetch is gone.
+    pub fn cancel(&mut self, token: u64) {
+        if self.waiting.remove(&token).is_some() {
+            self.forget_answered();
+        }
+    }
+
+    fn forget_answered(&mut self) {
+        let waiting = &self.waiting;
+        self.watchers.retain(|_, tokens| {
+            tokens.retain(|t| waiting.contains_key(t));
+            !tokens.is_empty()
+        });
+    }
+
+    fn finish(
+        &mut self,
+        token: u64,
+        partitions: &mut Partitions,
+        cx: &mut PartitionCx<'_>,
+        answers: &mut Vec<FetchAnswer>,
+    ) {
+        if let Some(fetch) = self.waiting.remove(&token) {
+            answers.push(FetchAnswer { token, reply: self.answer(&fetch, partitions, cx) });
+        }
+    }
+
+    /// Reads again; a follower's position is not taken over a second time.
+    fn answer(&mut self, fetch: &WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
+        let read = read_partitions(&fetch.partitions, fetch.fetcher, fetch.max_bytes, false, partitions, cx);
+        let wanted: Vec<_> = fetch.partitions.iter().map(|p| p.wanted).collect();
+        self.sessions.finish(fetch.context, &wanted, read)
+    }
+
+    /// `DelayedFetch.tryComplete`: enough bytes below the bound of the fetcher's isolation, or something that the asker has
+    /// to know. A follower waits for the log end, so that a high watermark that moves does not wake it (R-13, KAFKA-9731).
+    fn is_complete(&self, fetch: &WaitingFetch, partitions: &mut Partitions) -> bool {
+        let isolation = fetch.fetcher.isolation();
+        let mut bytes = 0u64;
+        for WaitingPartition { wanted, high_watermark_seen } in &fetch.partitions {
+            let Ok(partition) = partitions.get_or_error(wanted.tp) else { return true };
+            let epoch = partition.check_leader_epoch(wanted.leader_epoch);
+            let refused = epoch == Err(ErrorCode::FencedLeaderEpoch);
+            if refused || (fetch.fetcher.leader_only() && !partition.is_leader()) {
+                return true;
+            }
+            let bound = self.bound(partition, isolation, *high_watermark_seen);
+            if wanted.offset > bound {
+                // The leader's log was cut, or the reader is ahead of this leader's high watermark.
+                return true;
+            }
+            if wanted.offset < bound {
+                bytes += available(partition, wanted, isolation, bound, fetch.min_bytes);
+            }
+            if diverges(partition, wanted, self.fixes) {
+                return true;
+            }
+        }
+        bytes >= u64::from(fetch.min_bytes)
+    }
+
+    /// Upper bound of a read.
+    fn bound(&self, partition: &mut Partition, isolation: Isolation, seen: Offset) -> Offset {
+        let log = partition.log_mut();
+        match isolation {
+            Isolation::LogEnd => log.end(),
+            Isolation::HighWatermark => log.locate_high_watermark(),
+            Isolation::Committed if self.fixes.has(Fix::SingleHighWatermarkRead) => log.last_stable(),
+            Isolation::Committed => match log.first_unstable() {
+                Some(unstable) if unstable < seen => unstable,
+                _ => log.high_watermark(),
+            },
+        }
+    }
+}
+
+/// Bytes that a read would give, as far as it matters whether they reach `min_bytes`.
+fn available(
+    partition: &mut Partition,
+    wanted: &FetchPartition,
+    isolation: Isolation,
+    bound: Offset,
+    min_bytes: u32,
+) -> u64 {
+    if min_bytes <= 1 {
+        return 1;
+    }
+    let limit = ReadLimit { max_bytes: wanted.max_bytes, min_one: true, high_watermark_seen: None };
+    match partition.log_mut().read(wanted.offset, isolation, &limit) {
+        // A read that ends at a segment border below the bound is always answered at once.
+        Ok(read) if read.bytes < wanted.max_bytes && read.entries.last().is_some_and(|e| e.next() < bound) => {
+            u64::from(u32::MAX)
+        }
+        Ok(read) => u64::from(read.bytes.min(wanted.max_bytes)),
+        Err(_) => u64::from(u32::MAX),
+    }
+}
+
+/// Whether the leader's log was cut or replaced under a waiting fetch so that the asker has to cut too.
+fn diverges(partition: &Partition, wanted: &FetchPartition, fixes: Fixes) -> bool {
+    if wanted.last_fetched_epoch == LeaderEpoch::UNKNOWN || !fixes.has(Fix::DivergingEpochAnswer) {
+        return false;
+    }
+    match partition.log().end_offset_for(wanted.last_fetched_epoch) {
+        Some((epoch, end)) => epoch < wanted.last_fetched_epoch || end < wanted.offset,
+        None => true,
+    }
+}
+
+/// reads the partitions in order; the budget shrinks, and until the first partition with data a read returns at
+/// least one batch, however large (`ReplicaManager.readFromLog`).
+fn read_partitions(
+    waiting: &[WaitingPartition],
+    fetcher: Fetcher,
+    max_bytes: u32,
+    update: bool,
+    partitions: &mut Partitions,
+    cx: &mut PartitionCx<'_>,
+) -> Vec<FetchedPartition> {
+    let mut budget = max_bytes;
+    let mut min_one = true;
+    let mut read = Vec::with_capacity(waiting.len());
+    for WaitingPartition { wanted, high_watermark_seen } in waiting {
+        let limit = ReadLimit {
+            max_bytes: wanted.max_bytes.min(budget),
+            min_one,
+            high_watermark_seen: Some(*high_watermark_seen),
+        };
+        let mut answer = match partitions.get_or_error(wanted.tp) {
+            Err(error) => FetchedPartition::failed(wanted.tp, error),
+            Ok(partition) => match partition.fetch(wanted, fetcher, &limit, update, cx) {
+                Ok(read) => read.into_fetched(partition),
+                Err(error) => partition.fetch_error(error),
+            },
+        };
+        // A first batch that was cut off is of no use to anybody.
+        if answer.entries.is_empty() {
+            answer.bytes = 0;
+        }
+        min_one &= answer.bytes == 0;
+        budget = budget.saturating_sub(answer.bytes);
+        read.push(answer);
+    }
+    read
+}
+
+#[cfg(test)]
+mod tests;

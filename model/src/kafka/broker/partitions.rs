@@ -1,0 +1,52 @@
+//! The partitions that a broker holds.
+
+use crate::base::TopicPartition;
+use crate::kafka::ErrorCode;
+use crate::kafka::partition::Partition;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A broker's partitions, and which others its metadata knows.
+#[derive(Clone, Debug, Default)]
+pub struct Partitions {
+    hosted: BTreeMap<TopicPartition, Partition>,
+    known: BTreeSet<TopicPartition>,
+}
+
+impl Partitions {
+    /// Metadata names the partition, whoever holds it.
+    pub fn learn(&mut self, tp: TopicPartition) {
+        self.known.insert(tp);
+    }
+    /// This broker holds a replica.
+    pub fn insert(&mut self, partition: Partition) {
+        self.known.insert(partition.tp());
+        self.hosted.insert(partition.tp(), partition);
+    }
+    /// This broker holds a replica no longer.
+    pub fn remove(&mut self, tp: TopicPartition) -> Option<Partition> {
+        self.hosted.remove(&tp)
+    }
+    /// The partition, if held here.
+    pub fn get(&self, tp: TopicPartition) -> Option<&Partition> {
+        self.hosted.get(&tp)
+    }
+    /// The partition, if held here.
+    pub fn get_mut(&mut self, tp: TopicPartition) -> Option<&mut Partition> {
+        self.hosted.get_mut(&tp)
+    }
+    /// The partition, else NOT_LEADER_OR_FOLLOWER where metadata knows it and UNKNOWN_TOPIC_OR_PARTITION where not
+    /// (`ReplicaManager.getPartitionOrError`).
+    pub fn get_or_error(&mut self, tp: TopicPartition) -> Result<&mut Partition, ErrorCode> {
+        let known = self.known.contains(&tp);
+        let error = if known { ErrorCode::NotLeaderOrFollower } else { ErrorCode::UnknownTopicOrPartition };
+        self.hosted.get_mut(&tp).ok_or(error)
+    }
+    /// The partitions held, by topic and number.
+    pub fn iter(&self) -> impl Iterator<Item = &Partition> {
+        self.hosted.values()
+    }
+    /// The partitions held, by topic and number.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Partition> {
+        self.hosted.values_mut()
+    }
+}

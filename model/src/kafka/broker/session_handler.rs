@@ -1,0 +1,141 @@
+//! Fetch sessions at the asker (KIP-227; `FetchSessionHandler`).
+
+use crate::base::TopicPartition;
+use crate::kafka::ErrorCode;
+use crate::kafka::messages::{FetchPartition, FetchReply};
+
+/// Keeps a fetcher's session with one broker, so that only changes travel.
+#[derive(Clone, Debug, Default)]
+pub struct FetchSessionHandler {
+    id: u32,
+    /// 0: the next fetch is full.
+    epoch: i32,
+    partitions: Vec<FetchPartition>,
+}
+
+/// What the next fetch says of the session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionFetch {
+    /// Session id; with epoch 0 the one to close.
+    pub id: u32,
+    /// Session epoch.
+    pub epoch: i32,
+    /// New partitions in the order given, then changed ones in session order.
+    pub send: Vec<FetchPartition>,
+    /// Partitions that leave.
+    pub forget: Vec<TopicPartition>,
+}
+
+impl FetchSessionHandler {
+    /// Builds the next fetch for exactly the partitions `wanted`, in this order.
+    pub fn build(&mut self, wanted: Vec<FetchPartition>) -> SessionFetch {
+        if self.epoch == 0 {
+            self.partitions.clone_from(&wanted);
+            return SessionFetch { id: self.id, epoch: 0, send: wanted, forget: Vec::new() };
+        }
+        let mut forget = Vec::new();
+        let mut changed = Vec::new();
+        self.partitions.retain_mut(|had| match wanted.iter().find(|w| w.tp == had.tp) {
+            Some(w) => {
+                if w != had {
+                    *had = *w;
+                    changed.push(*w);
+                }
+                true
+            }
+            None => {
+                forget.push(had.tp);
+                false
+            }
+        });
+        let known = self.partitions.len();
+        for w in wanted {
+            if !self.partitions[..known].iter().any(|p| p.tp == w.tp) {
+                self.partitions.push(w);
+            }
+        }
+        let mut send = self.partitions[known..].to_vec();
+        send.append(&mut changed);
+        SessionFetch { id: self.id, epoch: self.epoch, send, forget }
+    }
+
+    /// What the outstanding fetch asks of a partition of the session.
+    pub fn asked(&self, tp: TopicPartition) -> Option<FetchPartition> {
+        self.partitions.iter().find(|p| p.tp == tp).copied()
+    }
+    /// Whether the session holds a partition.
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty()
+    }
+
+    /// Takes an answer; false when the session was refused and nothing in it counts.
+    pub fn on_reply(&mut self, reply: &FetchReply) -> bool {
+        match reply.error {
+            ErrorCode::None => {
+                (self.id, self.epoch) = match (reply.session, self.epoch) {
+                    (0, _) => (0, 0),
+                    (id, i32::MAX) => (id, 1),
+                    (id, epoch) => (id, epoch + 1),
+                };
+                true
+            }
+            ErrorCode::FetchSessionIdNotFound => {
+                (self.id, self.epoch) = (0, 0);
+                false
+            }
+            _ => {
+                self.epoch = 0;
+                false
+            }
+        }
+    }
+
+    /// The fetch was lost: the next one is full and closes the session.
+    pub fn on_lost(&mut self) {
+        self.epoch = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{LeaderEpoch, Offset};
+
+    fn wanted(partition: u16, offset: i64) -> FetchPartition {
+        FetchPartition {
+            tp: TopicPartition::new(0, partition),
+            offset: Offset(offset),
+            leader_epoch: LeaderEpoch(1),
+            last_fetched_epoch: LeaderEpoch(1),
+            log_start: Offset(0),
+            max_bytes: 100,
+        }
+    }
+    fn reply(error: ErrorCode, session: u32) -> FetchReply {
+        FetchReply { error, session, partitions: Vec::new() }
+    }
+
+    #[test]
+    fn an_incremental_fetch_names_what_is_new_changed_or_gone() {
+        let mut handler = FetchSessionHandler::default();
+        assert_eq!(handler.build(vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)]).send.len(), 3);
+        assert!(handler.on_reply(&reply(ErrorCode::None, 9)));
+        let next = handler.build(vec![wanted(3, 0), wanted(1, 0), wanted(0, 5)]);
+        let named: Vec<_> = next.send.iter().map(|p| p.tp.partition).collect();
+        assert_eq!((next.id, next.epoch, named), (9, 1, vec![3, 0]));
+        assert_eq!(next.forget, [TopicPartition::new(0, 2)]);
+        assert_eq!(handler.asked(TopicPartition::new(0, 0)), Some(wanted(0, 5)));
+    }
+
+    #[test]
+    fn after_a_loss_the_next_fetch_is_full_and_closes_the_session() {
+        let mut handler = FetchSessionHandler::default();
+        handler.build(vec![wanted(0, 0)]);
+        handler.on_reply(&reply(ErrorCode::None, 9));
+        handler.on_lost();
+        let next = handler.build(vec![wanted(0, 0)]);
+        assert_eq!((next.id, next.epoch, next.send.len()), (9, 0, 1));
+        assert!(!handler.on_reply(&reply(ErrorCode::FetchSessionIdNotFound, 0)));
+        assert_eq!(handler.build(vec![wanted(0, 0)]).id, 0);
+    }
+}

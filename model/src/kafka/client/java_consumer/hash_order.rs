@@ -1,0 +1,75 @@
+//! The order in which Java's hash tables are walked. It is visible: in the partition order of a full fetch, and so in the
+//! order in which a broker reads partitions and a consumer drains them.
+
+use crate::base::{TopicId, TopicPartition};
+use std::sync::Arc;
+
+/// `String.hashCode` of every topic's name, by topic number.
+#[derive(Clone, Debug, Default)]
+pub struct TopicHashes(Arc<[i32]>);
+
+impl TopicHashes {
+    /// Of topics with these names, in the order of their numbers.
+    pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(names.into_iter().map(string_hash).collect())
+    }
+    /// The hash of a topic's name; 0, that of the empty name, for a topic without one.
+    fn topic(&self, topic: TopicId) -> i32 {
+        self.0.get(usize::from(topic.0)).copied().unwrap_or(0)
+    }
+    /// `TopicPartition.hashCode`, spread as `HashMap.hash` does.
+    fn spread(&self, tp: TopicPartition) -> u32 {
+        let hash = 31i32.wrapping_mul(31 + i32::from(tp.partition)).wrapping_add(self.topic(tp.topic)) as u32;
+        hash ^ (hash >> 16)
+    }
+    /// Puts partitions, given in the order in which they are inserted, into the order in which a table is walked;
+    /// `capacity` gives its buckets for so many entries. A bucket is a list in order of insertion; its turning into a
+    /// tree at 8 entries is left out.
+    pub fn sort(&self, partitions: &mut [TopicPartition], capacity: fn(usize) -> u32) {
+        let mask = capacity(partitions.len()) - 1;
+        partitions.sort_by_key(|tp| self.spread(*tp) & mask);
+    }
+}
+
+/// `String.hashCode`, over UTF-16 units.
+pub fn string_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0i32, |h, c| h.wrapping_mul(31).wrapping_add(i32::from(c)))
+}
+
+/// Buckets of a `HashMap` or `HashSet` that has grown to `n` entries: 16, doubled beyond a load of 3/4.
+pub fn grown_capacity(n: usize) -> u32 {
+    let mut capacity = 16u32;
+    while n as u64 * 4 > u64::from(capacity) * 3 {
+        capacity *= 2;
+    }
+    capacity
+}
+
+/// Buckets of `new HashSet<>(collection)` of `n` entries: the power of two not below n / 0.75 + 1.
+pub fn copied_capacity(n: usize) -> u32 {
+    ((n as u32 * 4) / 3 + 1).max(16).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_java() {
+        assert_eq!(string_hash("t"), 116);
+        assert_eq!(
+            string_hash("clickstream-events"),
+            "clickstream-events".bytes().fold(0i32, |h, b| h.wrapping_mul(31).wrapping_add(i32::from(b)))
+        );
+        assert_eq!((grown_capacity(12), grown_capacity(13), grown_capacity(25)), (16, 32, 64));
+        assert_eq!((copied_capacity(11), copied_capacity(12), copied_capacity(24)), (16, 32, 64));
+    }
+
+    #[test]
+    fn few_partitions_of_topic_t_are_walked_downwards() {
+        let hashes = TopicHashes::of_names(["t"]);
+        let mut order: Vec<_> = (0..6).map(|p| TopicPartition::new(0, p)).collect();
+        hashes.sort(&mut order, grown_capacity);
+        assert_eq!(order.iter().map(|tp| tp.partition).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0]);
+    }
+}

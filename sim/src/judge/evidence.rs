@@ -1,0 +1,101 @@
+//! What the judge is shown when a run is over.
+
+use super::{Excuses, Ledger};
+use model::base::{BrokerId, Offset, ProcessId, SimTime, TopicPartition};
+use model::kafka::log::Entry;
+use std::collections::BTreeMap;
+
+/// A topic as the scenario declares it.
+#[derive(Clone, Debug)]
+pub struct TopicInfo {
+    /// Its name.
+    pub name: String,
+    /// Partitions.
+    pub partitions: u16,
+    /// Replicas of each.
+    pub replication_factor: u16,
+    /// `min.insync.replicas`.
+    pub min_isr: u16,
+    /// `unclean.leader.election.enable`.
+    pub unclean: bool,
+    /// Holds events of the workload; internal topics do not.
+    pub events: bool,
+}
+
+/// Who plays which part.
+#[derive(Clone, Debug, Default)]
+pub struct Cast {
+    /// Broker id of each process that is one.
+    pub brokers: BTreeMap<ProcessId, BrokerId>,
+    /// Producers: name, by number.
+    pub producers: Vec<String>,
+    /// Whether each producer is idempotent, by number.
+    pub idempotent: Vec<bool>,
+    /// Readers: name, isolation level and topics, by number.
+    pub readers: Vec<ReaderInfo>,
+    /// Eligible leader replicas are in use; without them the last ISR member stays in the ISR.
+    pub elr: bool,
+}
+/// A reader as the scenario declares it.
+#[derive(Clone, Debug)]
+pub struct ReaderInfo {
+    /// Its name.
+    pub name: String,
+    /// read_committed, else read_uncommitted.
+    pub committed: bool,
+    /// Topics it reads, by number.
+    pub topics: Vec<u16>,
+}
+
+/// A replica's log when the run is over.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    /// Whose.
+    pub broker: BrokerId,
+    /// The process is up.
+    pub alive: bool,
+    /// It leads, as far as it knows.
+    pub leads: bool,
+    /// The controller has it in the ISR.
+    pub in_sync: bool,
+    /// Its high watermark.
+    pub high_watermark: Offset,
+    /// Its log end.
+    pub end: Offset,
+    /// Its batches.
+    pub entries: Vec<Entry>,
+}
+
+/// What the judge is shown.
+pub struct Evidence<'a> {
+    /// The end.
+    pub now: SimTime,
+    /// What was sent.
+    pub ledger: &'a Ledger,
+    /// What excuses a loss or a duplicate in this run.
+    pub excuses: &'a Excuses,
+    /// Who is who.
+    pub cast: &'a Cast,
+    /// The topics.
+    pub topics: &'a [TopicInfo],
+    /// Replicas of every partition; the controller's leader first.
+    pub replicas: BTreeMap<TopicPartition, Vec<Replica>>,
+    /// Where each reader stands, by reader and partition.
+    pub positions: Vec<BTreeMap<TopicPartition, Offset>>,
+    /// When the last fault healed.
+    pub healed_at: SimTime,
+    /// Brokers that are up and unfenced in the active controller's eyes.
+    pub unfenced: Vec<BrokerId>,
+    /// Processes that the schedule leaves down or frozen.
+    pub down: Vec<ProcessId>,
+    /// Producers that gave up for good, by number.
+    pub fatal: Vec<u16>,
+}
+
+impl Evidence<'_> {
+    /// The log that readers see: of the leader, up to its high watermark.
+    pub fn committed(&self, tp: TopicPartition) -> impl Iterator<Item = &Entry> {
+        let leader = self.replicas.get(&tp).and_then(|r| r.iter().find(|r| r.leads && r.alive).or(r.first()));
+        leader.into_iter().flat_map(|r| r.entries.iter().take_while(|e| e.next() <= r.high_watermark))
+    }
+}

@@ -1,0 +1,87 @@
+//! Law of order: records keep their order, offsets are never reused, a reader never goes back without a reset.
+
+use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
+use crate::world::Observer;
+use model::base::{Event, Ghost, Layer, Offset, ProcessId, Shown, SimTime, TopicPartition};
+use std::collections::BTreeMap;
+
+/// What a reader was given last in a partition.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    next: Offset,
+    reset: bool,
+}
+
+/// The law.
+#[derive(Clone, Debug)]
+pub struct OrderLaw {
+    /// By reader and partition.
+    read: BTreeMap<(u16, TopicPartition), Read>,
+    /// Which reader a process is.
+    readers: BTreeMap<ProcessId, u16>,
+    seen: Vec<Violation>,
+}
+impl OrderLaw {
+    /// For this cast and these topics.
+    pub fn new(_: &Cast, _: &[TopicInfo]) -> Self {
+        Self { read: BTreeMap::new(), readers: BTreeMap::new(), seen: Vec::new() }
+    }
+}
+
+impl Observer for OrderLaw {
+    fn event(&mut self, _: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
+        if let Event::Position { tp, reset: true, .. } = event
+            && let Some(reader) = self.readers.get(&process)
+            && let Some(read) = self.read.get_mut(&(*reader, *tp))
+        {
+            read.reset = true;
+        }
+    }
+    fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
+        let Layer::Read(reader) = shown.layer else { return };
+        self.readers.insert(process, reader);
+        let first = shown.base.plus(i64::from(shown.from));
+        let next = shown.base.plus(i64::from(shown.to));
+        if let Some(read) = self.read.get(&(reader, shown.tp))
+            && first < read.next
+            && !read.reset
+        {
+            self.seen.push(Violation {
+                at,
+                law: Self::NAME,
+                rule: "reader-goes-back",
+                text: format!("reader {reader} of {}: given {first} after {}", shown.tp, read.next),
+                excuse: None,
+            });
+        }
+        self.read.insert((reader, shown.tp), Read { next, reset: false });
+    }
+}
+
+impl Law for OrderLaw {
+    const NAME: &'static str = "order";
+
+    fn settle(&mut self, end: &Evidence<'_>, findings: &mut Findings) {
+        self.seen.drain(..).for_each(|v| findings.add(v));
+        for tp in end.replicas.keys().filter(|tp| end.topics[usize::from(tp.topic.0)].events) {
+            // Per producer: the ledger's numbers are given in the order of sending.
+            let mut last: BTreeMap<u16, u32> = BTreeMap::new();
+            for row in end.committed(*tp).flat_map(|e| e.batch.rows.iter()).filter(|r| r.ghost != Ghost::NONE) {
+                let ghost = row.ghost.open();
+                let Some(sent) = end.ledger.get(ghost) else { continue };
+                let before = last.entry(sent.producer).or_insert(ghost);
+                if ghost < *before {
+                    let idempotent = end.cast.idempotent.get(usize::from(sent.producer)).copied().unwrap_or(true);
+                    findings.add(Violation {
+                        at: end.now,
+                        law: Self::NAME,
+                        rule: "send-order",
+                        text: format!("{tp}: event {ghost} stands behind event {before} of the same producer"),
+                        excuse: end.excuses.double(idempotent),
+                    });
+                }
+                *before = (*before).max(ghost);
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The network: links with latency and bandwidth, connections that behave as TCP does towards a peer that is gone.
+//!
+//! What a client learns of a dead peer decides how long it stalls (kafka.md 6.1), on two axes: what becomes of connections
+//! that exist ([`Existing`]) and of new ones ([`Connecting`]). Cuts are between processes and per listener, so that a
+//! broker can be cut off from its followers on the broker listener alone. Nothing is lost on an open path: a cut stalls a
+//! connection, and what was sent into it arrives with the first retransmission after the cut has healed.
+
+use model::base::{Addr, ConnId, Domain, Incarnation, KeyMap, Nanos, Port, ProcessId, SimTime, Stream, Streams};
+use std::collections::VecDeque;
+
+/// What becomes of existing connections when a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Existing {
+    /// The kernel lives and says FIN or RST.
+    #[default]
+    Reset,
+    /// Nothing is heard any more: the connection is half open.
+    Silent,
+}
+
+/// What becomes of new connections to a process that is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Connecting {
+    /// The kernel lives and the port is closed: refused at once.
+    #[default]
+    Refuse,
+    /// SYNs are dropped: nothing at all.
+    Drop,
+    /// The kernel accepts, and nothing ever answers (a frozen process, a full backlog).
+    AcceptSilent,
+    /// The name no longer resolves: fails at once, on the asking side.
+    NoName,
+}
+
+/// How a dead process looks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DeadMode {
+    /// Existing connections.
+    pub existing: Existing,
+    /// New connections.
+    pub connecting: Connecting,
+}
+
+/// A cut: messages from `from` to `to` do not pass, on connections to one of `ports` (any if empty), whichever side opened
+/// them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Number by which it is healed.
+    pub id: u32,
+    /// Sending side.
+    pub from: Vec<ProcessId>,
+    /// Receiving side.
+    pub to: Vec<ProcessId>,
+    /// Listeners whose connections are cut; empty: all.
+    pub ports: Vec<Port>,
+}
+
+/// Properties of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Least one-way latency.
+    pub latency: Nanos,
+    /// Uniform extra latency, at most this.
+    pub jitter: Nanos,
+    /// Bytes per second; 0: unlimited.
+    pub bytes_per_second: u64,
+    /// Packets lost, in millionths. TCP hides a loss behind a retransmission of at least 200 ms.
+    pub loss_ppm: u32,
+}
+impl Default for Link {
+    fn default() -> Self {
+        Self { latency: Nanos::micros(150), jitter: Nanos::micros(100), bytes_per_second: 125_000_000, loss_ppm: 0 }
+    }
+}
+
+/// An override of a link's properties between two sets of processes, in both directions; the last one that matches holds.
+#[derive(Clone, Debug)]
+pub struct LinkRule {
+    /// Number by which it is taken back.
+    pub id: u32,
+    /// One side.
+    pub a: Vec<ProcessId>,
+    /// The other side; empty: everyone.
+    pub b: Vec<ProcessId>,
+    /// The properties.
+    pub link: Link,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Direction<M> {
+    /// Arrival of what was sent last: TCP keeps order.
+    pub(super) last_arrival: SimTime,
+    /// What waits for a retransmission, with the number of attempts made.
+    pub(super) stalled: VecDeque<Packet<M>>,
+    /// A retransmission is scheduled.
+    pub(super) timer: bool,
+    /// Doublings of the retransmission timeout so far.
+    pub(super) attempt: u32,
+}
+impl<M> Default for Direction<M> {
+    fn default() -> Self {
+        Self { last_arrival: SimTime::ZERO, stalled: VecDeque::new(), timer: false, attempt: 0 }
+    }
+}
+
+/// What goes into one direction of a connection.
+#[derive(Clone, Debug)]
+pub(super) enum Packet<M> {
+    Data(M, u64),
+    Fin(u64),
+}
+
+/// How far a connection has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// SYN sent.
+    Opening,
+    /// Established.
+    Up,
+}
+
+/// A connection between two ports. Index 0 of the arrays is the opener, 1 the listener.
+#[derive(Clone, Debug)]
+pub(super) struct Conn<M> {
+    pub(super) ends: [Addr; 2],
+    /// Incarnation that holds each end; `None` once that end has closed it or died.
+    pub(super) held: [Option<Incarnation>; 2],
+    /// That end went without a word: whoever sends to it learns of it by RST once its kernel is back, or never.
+    pub(super) vanished: [bool; 2],
+    pub(super) phase: Phase,
+    pub(super) directions: [Direction<M>; 2],
+}
+
+/// Smallest retransmission timeout of Linux (`TCP_RTO_MIN`).
+pub(super) const RTO_MIN: Nanos = Nanos::millis(200);
+/// Largest retransmission timeout of Linux (`TCP_RTO_MAX`).
+pub(super) const RTO_MAX: Nanos = Nanos::secs(120);
+/// Retransmissions before a connection is given up (`tcp_retries2`).
+pub(super) const DATA_RETRIES: u32 = 15;
+/// SYN retransmissions before a connect fails (`tcp_syn_retries`); the first after 1 s, doubling.
+pub(super) const SYN_RETRIES: u32 = 6;
+
+/// Wait before the retransmission that follows `attempt` earlier ones.
+pub(super) fn retransmission_timeout(attempt: u32) -> Nanos {
+    Nanos((RTO_MIN.0 << attempt.min(20)).min(RTO_MAX.0))
+}
+/// Wait before SYN number `attempt` + 1.
+pub(super) fn syn_timeout(attempt: u32) -> Nanos {
+    Nanos::secs(1 << attempt.min(6))
+}
+
+/// Links, cuts and connections.
+#[derive(Clone, Debug)]
+pub(super) struct Network<M> {
+    pub(super) conns: KeyMap<ConnId, Conn<M>>,
+    pub(super) cuts: Vec<Cut>,
+    pub(super) rules: Vec<LinkRule>,
+    pub(super) default_link: Link,
+    streams: Streams,
+    latency: KeyMap<u64, Stream>,
+    /// When the link is free again, by link.
+    free: KeyMap<u64, SimTime>,
+}
+
+impl<M> Network<M> {
+    pub(super) fn new(streams: Streams, default_link: Link) -> Self {
+        Self {
+            conns: KeyMap::new(),
+            cuts: Vec::new(),
+            rules: Vec::new(),
+            default_link,
+            streams,
+            latency: KeyMap::new(),
+            free: KeyMap::new(),
+        }
+    }
+
+    /// Whether `from` → `to` is cut on connections to `listener`.
+    pub(super) fn cut(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
+        self.cuts.iter().any(|c| {
+            c.from.contains(&from) && c.to.contains(&to) && (c.ports.is_empty() || c.ports.contains(&listener))
+        })
+    }
+
+    fn link(&self, from: ProcessId, to: ProcessId) -> Link {
+        let matches = |r: &&LinkRule| {
+            let side = |set: &[ProcessId], p| set.is_empty() || set.contains(&p);
+            (r.a.contains(&from) && side(&r.b, to)) || (r.a.contains(&to) && side(&r.b, from))
+        };
+        self.rules.iter().rev().find(matches).map_or(self.default_link, |r| r.link)
+    }
+
+    /// When something of `bytes` sent now arrives: latency, then the link's bandwidth, then a loss.
+    pub(super) fn arrival(&mut self, now: SimTime, from: ProcessId, to: ProcessId, bytes: u32) -> SimTime {
+        let link = self.link(from, to);
+        let id = u64::from(from.0) << 32 | u64::from(to.0);
+        let streams = self.streams;
+        let stream = self.latency.entry(id, || streams.stream(Domain::Network, id, "latency"));
+        // Loopback of one process still takes a moment, so that cause precedes effect.
+        let mut at = now + link.latency;
+        if link.jitter.0 > 0 {
+            at += Nanos(stream.below(link.jitter.0));
+        }
+        if let Some(nanos) = (u64::from(bytes) * 1_000_000_000).checked_div(link.bytes_per_second) {
+            let free = self.free.entry(id, || SimTime::ZERO);
+            let begin = (*free).max(now);
+            *free = begin + Nanos(nanos);
+            at = at.max(*free + link.latency);
+        }
+        if link.loss_ppm > 0 {
+            let mut attempt = 0;
+            while attempt < 6 && stream.chance(u64::from(link.loss_ppm), 1_000_000) {
+                at += retransmission_timeout(attempt);
+                attempt += 1;
+            }
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retransmissions_double_up_to_two_minutes() {
+        assert_eq!(retransmission_timeout(0), Nanos::millis(200));
+        assert_eq!(retransmission_timeout(3), Nanos::millis(1600));
+        assert_eq!(retransmission_timeout(40), RTO_MAX);
+        assert_eq!((0..SYN_RETRIES).map(|i| syn_timeout(i).0 / 1_000_000_000).sum::<u64>(), 63);
+    }
+
+    #[test]
+    fn a_narrow_link_queues() {
+        let slow = Link { latency: Nanos::ZERO, jitter: Nanos::ZERO, bytes_per_second: 1000, loss_ppm: 0 };
+        let mut net = Network::<()>::new(Streams(1), slow);
+        let first = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), 500);
+        let second = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), 500);
+        assert_eq!((first.0, second.0), (500_000_000, 1_000_000_000));
+    }
+
+    #[test]
+    fn a_cut_has_a_direction_and_ports() {
+        let mut net = Network::<()>::new(Streams(1), Link::default());
+        let (a, b) = (ProcessId(1), ProcessId(2));
+        net.cuts.push(Cut { id: 1, from: vec![a], to: vec![b], ports: vec![Port(5)] });
+        assert!(net.cut(a, b, Port(5)));
+        assert!(!net.cut(b, a, Port(5)));
+        assert!(!net.cut(a, b, Port(6)));
+    }
+}

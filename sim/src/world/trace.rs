@@ -1,0 +1,248 @@
+//! The trace and the digest chain.
+
+use model::base::{Addr, Chain, ConnEvent, ConnId, Event, Feed, FileId, Layer, Nanos, Port, ProcessId, SimTime};
+
+/// What a trace item says. Copy; text is made from it only when somebody looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum What {
+    /// A process started.
+    Started,
+    /// A process was killed.
+    Killed,
+    /// A process ended by itself.
+    Exited,
+    /// A message was delivered.
+    Message {
+        /// To which port.
+        port: Port,
+        /// From where.
+        from: Addr,
+        /// Over which connection.
+        conn: ConnId,
+        /// Name of its kind.
+        name: &'static str,
+        /// Size in bytes.
+        bytes: u32,
+    },
+    /// A connection event was delivered.
+    Connection {
+        /// To which port.
+        port: Port,
+        /// Which connection.
+        conn: ConnId,
+        /// What.
+        event: ConnEvent,
+    },
+    /// A deadline came.
+    Wake(Port),
+    /// A flush was done.
+    Flushed(Port, FileId),
+    /// An operator's signal.
+    Signal(Port),
+    /// The workload offered rows.
+    Offer(Port, u32),
+    /// Effect: a message was sent.
+    Send {
+        /// Over which connection.
+        conn: ConnId,
+        /// Name of its kind.
+        name: &'static str,
+        /// Size in bytes.
+        bytes: u32,
+    },
+    /// Effect: a connection was opened.
+    Open(ConnId, Addr),
+    /// Effect: a connection was closed.
+    Close(ConnId),
+    /// Effect: a write.
+    Write(FileId),
+    /// Effect: a flush was begun.
+    Flush(FileId),
+    /// Effect: work.
+    Work(Nanos),
+    /// Effect: a deadline was set.
+    Deadline(Port, Option<SimTime>),
+    /// Effect: a listener was opened or closed.
+    Listen(Port, bool),
+    /// Effect: rows were shown to the judge.
+    Shown(Layer, u32),
+    /// Effect: an event.
+    Emit(Event),
+    /// A fault or act; the number counts them.
+    Fault(u32, &'static str),
+}
+
+/// One item of a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Item {
+    /// Number in the run.
+    pub id: u64,
+    /// The item that caused it; 0 for the workload, the schedule of faults and the beginning.
+    pub cause: u64,
+    /// When.
+    pub at: SimTime,
+    /// Whose.
+    pub process: ProcessId,
+    /// What.
+    pub what: What,
+    /// Digest of this item with its content; two traces differ first where this does.
+    pub digest: u64,
+}
+
+/// The digest of a run: a chain with one link a simulated second; the last link is the run's identity.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    chain: Chain,
+    /// Link at the end of each simulated second that is over.
+    pub seconds: Vec<u64>,
+    second: u64,
+}
+
+impl Digest {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { chain: Chain::new(seed), seconds: Vec::new(), second: 0 }
+    }
+    /// Time moves on: closes the seconds before `at`.
+    pub(super) fn advance(&mut self, at: SimTime) {
+        let second = at.0 / 1_000_000_000;
+        while self.second < second {
+            self.second += 1;
+            let link = self.chain.link();
+            self.seconds.push(link);
+        }
+    }
+    pub(super) fn chain(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+    /// Closes the last second; the run's identity.
+    pub(super) fn finish(&mut self) -> u64 {
+        let link = self.chain.link();
+        self.seconds.push(link);
+        link
+    }
+    /// The identity, once finished.
+    pub fn identity(&self) -> u64 {
+        self.seconds.last().copied().unwrap_or_default()
+    }
+}
+
+/// What is kept of a trace: the items of some simulated seconds.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    /// First second kept.
+    pub from: u64,
+    /// Last second kept.
+    pub to: u64,
+    /// The items.
+    pub items: Vec<Item>,
+}
+// The recorder never touches the run's chain: asking a chain for its link folds it.
+impl Recorder {
+    /// Keeps the seconds `from..=to`.
+    pub fn new(from: u64, to: u64) -> Self {
+        Self { from, to, items: Vec::new() }
+    }
+    pub(super) fn wants(&self, at: SimTime) -> bool {
+        (self.from..=self.to).contains(&(at.0 / 1_000_000_000))
+    }
+}
+
+/// Feeds the canonical head of an item: what it is, when, whose, why.
+pub(super) fn feed_head(chain: &mut Chain, tag: u8, at: SimTime, process: ProcessId, cause: u64) {
+    let mut b = [0u8; 21];
+    b[0] = tag;
+    b[1..9].copy_from_slice(&at.0.to_le_bytes());
+    b[9..13].copy_from_slice(&process.0.to_le_bytes());
+    b[13..].copy_from_slice(&cause.to_le_bytes());
+    chain.bytes(&b);
+}
+
+impl Feed for What {
+    fn feed(&self, c: &mut Chain) {
+        match *self {
+            Self::Started => c.u8(1),
+            Self::Killed => c.u8(2),
+            Self::Exited => c.u8(3),
+            Self::Message { port, from, conn, name: _, bytes } => {
+                c.u8(4);
+                port.feed(c);
+                from.feed(c);
+                conn.feed(c);
+                c.u32(bytes);
+            }
+            Self::Connection { port, conn, event } => {
+                c.u8(5);
+                port.feed(c);
+                conn.feed(c);
+                c.u8(event as u8);
+            }
+            Self::Wake(port) => {
+                c.u8(6);
+                port.feed(c);
+            }
+            Self::Flushed(port, file) => {
+                c.u8(7);
+                port.feed(c);
+                file.feed(c);
+            }
+            Self::Signal(port) => {
+                c.u8(8);
+                port.feed(c);
+            }
+            Self::Offer(port, rows) => {
+                c.u8(9);
+                port.feed(c);
+                c.u32(rows);
+            }
+            Self::Send { conn, name: _, bytes } => {
+                c.u8(10);
+                conn.feed(c);
+                c.u32(bytes);
+            }
+            Self::Open(conn, to) => {
+                c.u8(11);
+                conn.feed(c);
+                to.feed(c);
+            }
+            Self::Close(conn) => {
+                c.u8(12);
+                conn.feed(c);
+            }
+            Self::Write(file) => {
+                c.u8(13);
+                file.feed(c);
+            }
+            Self::Flush(file) => {
+                c.u8(14);
+                file.feed(c);
+            }
+            Self::Work(d) => {
+                c.u8(15);
+                d.feed(c);
+            }
+            Self::Deadline(port, at) => {
+                c.u8(16);
+                port.feed(c);
+                at.feed(c);
+            }
+            Self::Listen(port, open) => {
+                c.u8(17);
+                port.feed(c);
+                open.feed(c);
+            }
+            Self::Shown(layer, rows) => {
+                c.u8(18);
+                layer.feed(c);
+                c.u32(rows);
+            }
+            Self::Emit(event) => {
+                c.u8(19);
+                event.feed(c);
+            }
+            Self::Fault(n, _) => {
+                c.u8(20);
+                c.u32(n);
+            }
+        }
+    }
+}
