@@ -17,6 +17,8 @@ fn cluster(seed: u64) -> World<Node> {
         assignments: (0..6).map(rotated).collect(),
         min_insync_replicas: Some(2),
         unclean_leader_election_enable: None,
+        segment_bytes: 1 << 30,
+        max_message_bytes: 1_048_588,
     }]);
     let spec = WorldSpec { seed, fixes: Fixes::ALL, link: Link::default(), hosts: vec![HostSpec::default(); 3] };
     let mut world = World::new(&spec);

@@ -1,9 +1,7 @@
 //! An application that sends what the workload gives it.
 
 use super::KeyHash;
-use crate::base::{
-    Cx, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, TopicId, TopicPartition,
-};
+use crate::base::{Cx, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, TopicId, TopicPartition};
 use crate::kafka::client::java::{Dice, JavaProducer, ProducerConfig, ProducerEvent, Target};
 use crate::kafka::messages::Message;
 use std::sync::Arc;
@@ -140,6 +138,12 @@ impl ProducerApp {
     /// Whether it can do no more.
     pub fn is_fatal(&self) -> bool {
         self.fatal
+    }
+    /// Records acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        match &self.client {
+            Client::Java(p) => p.counters().acked,
+        }
     }
     /// Batches sent again, and records that failed.
     pub fn counters(&self) -> (u64, u64) {

@@ -1,9 +1,7 @@
 //! An application that reads topics with a plain consumer and hands every record to the judge.
 
 use super::APP;
-use crate::base::{
-    Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, SimTime, TopicPartition,
-};
+use crate::base::{Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, SimTime, TopicPartition};
 use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient, NetworkConfig};
 use crate::kafka::client::java_consumer::{ConsumerConfig, JavaConsumer, TopicHashes};

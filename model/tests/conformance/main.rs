@@ -14,6 +14,7 @@ mod run_java_fetch;
 mod run_java_producer;
 mod run_librdkafka_connection;
 mod run_librdkafka_consumer;
+mod run_librdkafka_fetch_order;
 mod run_librdkafka_producer;
 mod run_log;
 mod run_partition;
@@ -34,6 +35,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka/producer_state", run: run_log::log },
     Family { name: "kafka/replication_control", run: run_controller::replication_control },
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
+    Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },
 ];
 
 fn main() -> std::process::ExitCode {

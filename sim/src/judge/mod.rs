@@ -24,7 +24,7 @@ mod stalls;
 
 pub use chunked::Chunked;
 pub use coverage::Coverage;
-pub use evidence::{Cast, Evidence, Replica, TopicInfo};
+pub use evidence::{Cast, Evidence, ReaderInfo, Replica, TopicInfo};
 pub use excuse::{Excuse, Excuses};
 pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};

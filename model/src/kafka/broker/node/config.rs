@@ -35,14 +35,17 @@ pub fn fetcher_port(source: BrokerId) -> Port {
 pub struct ServiceTimes {
     /// Any request of a client or follower.
     pub request: Nanos,
-    /// Every KiB of records in it or in its answer.
-    pub per_kib: Nanos,
+    /// Every record of a produce request.
+    pub record: Nanos,
     /// Applying one changed partition.
     pub apply_partition: Nanos,
     /// Least and most time between a commit of metadata and its application at this broker.
     pub apply_delay: (Nanos, Nanos),
-    /// Start of the process until it has loaded its logs: fixed part.
-    pub start: Nanos,
+    /// Least and most time from a start until the process acts (a JVM's start). The first start of a run takes none: the
+    /// cluster stands when a scenario begins.
+    pub start: (Nanos, Nanos),
+    /// Start after a clean stop: for every partition in addition.
+    pub load_partition: Nanos,
     /// Start after an unclean stop: for every partition in addition.
     pub recover_partition: Nanos,
 }
@@ -50,10 +53,11 @@ impl Default for ServiceTimes {
     fn default() -> Self {
         Self {
             request: Nanos::micros(30),
-            per_kib: Nanos::micros(1),
+            record: Nanos(500),
             apply_partition: Nanos::micros(500),
             apply_delay: (Nanos::millis(1), Nanos::millis(20)),
-            start: Nanos::millis(500),
+            start: (Nanos::millis(500), Nanos::millis(500)),
+            load_partition: Nanos::millis(1),
             recover_partition: Nanos::millis(5),
         }
     }
@@ -70,6 +74,10 @@ pub struct TopicSpec {
     pub min_insync_replicas: Option<u16>,
     /// `unclean.leader.election.enable`, where the topic sets it.
     pub unclean_leader_election_enable: Option<bool>,
+    /// `segment.bytes` (1 GiB).
+    pub segment_bytes: u32,
+    /// `max.message.bytes` (1048588).
+    pub max_message_bytes: u32,
 }
 
 /// A broker's settings, under Kafka's names.

@@ -82,7 +82,7 @@ impl Node {
             return;
         }
         if self.partitions.get(tp).is_none() {
-            let log = UnifiedLog::new(self.config.broker.log, cx.fixes);
+            let log = UnifiedLog::new(Self::log_config(&self.config, tp), cx.fixes);
             let config = self.partition_config(tp);
             self.partitions.insert(Partition::new(tp, me, config, log, None, cx.fixes));
         }

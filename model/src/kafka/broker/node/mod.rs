@@ -24,11 +24,11 @@ mod to_controller;
 use super::link::Link;
 use super::{AlterPartitionManager, DelayedFetches, Partitions, ReplicaFetcher};
 use crate::base::{
-    BrokerEpoch, BrokerId, ConnId, Cx, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Millis, Offset, Port,
-    Process, ProducerId, SimTime, Stream, TopicPartition,
+    BrokerEpoch, BrokerId, ConnId, Cx, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Millis, Nanos, Offset,
+    Port, Process, ProducerId, SimTime, Stream, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
-use crate::kafka::log::UnifiedLog;
+use crate::kafka::log::{LogConfig, UnifiedLog};
 use crate::kafka::messages::{Message, ProducedPartition, Reply};
 use crate::kafka::partition::{BrokerTable, Partition, PartitionConfig, PartitionCx, PartitionOutput};
 use crate::kafka::quorum::{BrokerLifecycle, Output, Raft, ReplyTo};
@@ -131,11 +131,7 @@ impl Process for Node {
     fn start(config: &Arc<NodeConfig>, disk: &NodeDisk, cx: &mut NodeCx<'_>) -> Self {
         let now = cx.millis();
         let clean = disk.clean_shutdown.is_some() || disk.partitions.is_empty();
-        let mut boot = config.times.start;
-        if !clean {
-            boot = boot + crate::base::Nanos(config.times.recover_partition.0 * disk.partitions.len() as u64);
-        }
-        cx.work(boot);
+        cx.work(boot_time(config, disk.partitions.len() as u64, clean, cx));
         let mut phases = cx.stream("phases");
         let mut phase = |period: Millis| now + Millis(phases.below(period.0.max(1) as u64) as i64);
         let half_lag = Millis(config.broker.replica_lag_time_max.0 / 2);
@@ -190,7 +186,7 @@ impl Process for Node {
         };
         if config.is_broker {
             for (tp, partition) in &disk.partitions {
-                let mut log = UnifiedLog::open(partition, clean, now, config.broker.log, fixes);
+                let mut log = UnifiedLog::open(partition, clean, now, Self::log_config(config, *tp), fixes);
                 let before = partition.end();
                 if log.end() < before {
                     cx.emit(Event::Truncated {
@@ -279,6 +275,16 @@ impl Node {
     /// Whether the broker is unfenced and serves, as far as it knows.
     pub fn serves(&self) -> bool {
         self.lifecycle.as_ref().is_some_and(|l| l.state() == crate::kafka::quorum::BrokerState::Running)
+    }
+
+    /// Settings of a partition's log: the broker's, with what its topic says.
+    fn log_config(config: &NodeConfig, tp: TopicPartition) -> LogConfig {
+        let broker = config.broker.log;
+        config.topics.iter().find(|t| t.topic == tp.topic).map_or(broker, |t| LogConfig {
+            segment_bytes: t.segment_bytes,
+            max_message_bytes: t.max_message_bytes,
+            ..broker
+        })
     }
 
     fn partition_config(&self, tp: TopicPartition) -> PartitionConfig {
@@ -390,4 +396,15 @@ impl Node {
     fn fired(&mut self, port: Port) {
         self.deadlines.remove(&port);
     }
+}
+
+/// How long a start takes.
+fn boot_time(config: &NodeConfig, partitions: u64, clean: bool, cx: &NodeCx<'_>) -> Nanos {
+    if cx.incarnation.0 <= 1 {
+        return Nanos::ZERO;
+    }
+    let (least, most) = config.times.start;
+    let process = cx.stream("start").between(least.0, most.0.max(least.0));
+    let each = if clean { config.times.load_partition } else { config.times.recover_partition };
+    Nanos(process + each.0 * partitions)
 }

@@ -80,12 +80,12 @@ impl Node {
         }
     }
 
-    fn cost(&self, bytes: u64) -> Nanos {
-        Nanos(self.config.times.request.0 + self.config.times.per_kib.0 * bytes / 1024)
+    fn cost(&self, records: u64) -> Nanos {
+        Nanos(self.config.times.request.0 + self.config.times.record.0 * records)
     }
 
     fn produce(&mut self, conn: ConnId, correlation: u32, r: &ProduceRequest, cx: &mut NodeCx<'_>) {
-        cx.work(self.cost(r.batches.iter().map(|(_, b)| u64::from(b.bytes)).sum()));
+        cx.work(self.cost(r.batches.iter().map(|(_, b)| u64::from(b.records)).sum()));
         self.next_token += 1;
         let token = self.next_token;
         let pending = PendingProduce {
