@@ -63,10 +63,8 @@ impl ControllerLaw {
         known.insert(epoch, now);
         if let Some((last, before)) = before {
             if last > epoch || before.leader_epoch > now.leader_epoch {
-                let text = format!(
-                    "{tp}: epochs go back from {}/{last} to {}/{epoch}",
-                    before.leader_epoch, now.leader_epoch
-                );
+                let text =
+                    format!("{tp}: epochs go back from {}/{last} to {}/{epoch}", before.leader_epoch, now.leader_epoch);
                 self.say(at, "I-7", Some(tp), text);
             } else if before.leader != now.leader && before.leader_epoch == now.leader_epoch {
                 let text = format!("{tp}: leader {} for {} in one leader epoch", now.leader, before.leader);

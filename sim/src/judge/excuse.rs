@@ -50,7 +50,9 @@ impl Excuse {
         match self {
             Self::PowerLoss => "the page cache is not flushed on append: a replica that loses power loses its tail",
             Self::UncleanElection => "a leader elected from outside ISR and ELR lacks committed records",
-            Self::EpochBump => "after an out-of-order answer or an expiry the producer raises its epoch and sends again",
+            Self::EpochBump => {
+                "after an out-of-order answer or an expiry the producer raises its epoch and sends again"
+            }
             Self::FatalProducer => "librdkafka gives up after an out-of-order answer to its oldest batch",
             Self::NotIdempotent => "without idempotence a retry may double and reorder",
             Self::AcksNotAll => "without acks=all an acknowledged record may not have been replicated",

@@ -45,8 +45,8 @@ pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
 
 use crate::world::Observer;
-use std::collections::BTreeMap;
 use model::base::{Addr, Event, ProcessId, Shown, SimTime, TopicPartition};
+use std::collections::BTreeMap;
 
 /// One thing that a law found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

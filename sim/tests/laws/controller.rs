@@ -67,9 +67,9 @@ fn a_new_leader_is_a_new_epoch() {
 #[test]
 fn isr_and_elr_are_valid() {
     for (leader, isr, elr) in [
-        (1, &[1][..], &[1, 2][..]),  // Overlap.
-        (1, &[1, 2], &[3]),          // ELR though min ISR is reached.
-        (1, &[2, 3], &[]),           // The leader is not in it.
+        (1, &[1][..], &[1, 2][..]), // Overlap.
+        (1, &[1, 2], &[3]),         // ELR though min ISR is reached.
+        (1, &[2, 3], &[]),          // The leader is not in it.
     ] {
         let h = with(|h| {
             let event = changed(h, leader, 0, 1, isr, elr);

@@ -1,8 +1,8 @@
 //! Writes histories by hand: what brokers, producers and readers tell the judge, and the logs they end with.
 
 use model::base::{
-    Batch, BrokerId, BrokerSet, Event, Ghost, Layer, LeaderEpoch, Nanos, Offset, PartitionEpoch, ProcessId, ProducerEpoch,
-    ProducerId, ProducerTag, Row, Sequence, Shown, SimTime, TopicId, TopicPartition,
+    Batch, BrokerId, BrokerSet, Event, Ghost, Layer, LeaderEpoch, Nanos, Offset, PartitionEpoch, ProcessId,
+    ProducerEpoch, ProducerId, ProducerTag, Row, Sequence, Shown, SimTime, TopicId, TopicPartition,
 };
 use model::kafka::log::Entry;
 use sim::judge::{Cast, Evidence, Findings, Judge, Ledger, ReaderInfo, Replica, TopicInfo};
@@ -155,7 +155,7 @@ impl History {
             })
             .collect();
         let base_sequence = Sequence(self.sequence);
-        self.sequence += records;
+        self.sequence = base_sequence.plus(records).0;
         let tag = ProducerTag { id: ProducerId(7), epoch: ProducerEpoch(self.producer_epoch), base_sequence };
         Arc::new(Batch::data(rows.into(), Arc::new([]), tag, false))
     }
@@ -234,7 +234,8 @@ impl History {
     /// The leader answers the produces below `to`, and the producer tells the application.
     pub fn acknowledge(&mut self, to: Offset) -> &mut Self {
         let entries = self.logs[&self.leader].entries.clone();
-        for entry in entries.iter().filter(|e| e.base >= self.acked && e.next() <= to) {
+        let acked = self.acked;
+        for entry in entries.iter().filter(|e| e.base >= acked && e.next() <= to) {
             let (base, last) = (entry.base, entry.last());
             let answer = Event::ProduceAnswered { tp: TP, base, last, acks: -1, error: 0, duplicate: false };
             self.event(self.leader, answer);
@@ -251,7 +252,8 @@ impl History {
     /// The reader is given what is committed at the leader.
     pub fn read(&mut self) -> &mut Self {
         let log = self.logs[&self.leader].clone();
-        for entry in log.entries.iter().filter(|e| e.base >= self.read && e.next() <= log.high_watermark) {
+        let read = self.read;
+        for entry in log.entries.iter().filter(|e| e.base >= read && e.next() <= log.high_watermark) {
             self.show(READER, Layer::Read(0), entry);
         }
         self.read = self.read.max(log.high_watermark);
@@ -274,9 +276,13 @@ impl History {
     /// Every follower copies everything; all is committed, acknowledged and read; the followers learn it.
     pub fn sync(&mut self) -> &mut Self {
         let followers: Vec<i32> = self.logs.keys().copied().filter(|b| *b != self.leader).collect();
-        followers.iter().for_each(|f| drop(self.copy(*f, usize::MAX)));
+        for follower in &followers {
+            self.copy(*follower, usize::MAX);
+        }
         self.commit().read();
-        followers.iter().for_each(|f| drop(self.copy(*f, usize::MAX)));
+        for follower in &followers {
+            self.copy(*follower, usize::MAX);
+        }
         self
     }
 

@@ -20,13 +20,16 @@ fn a_clean_run_raises_nothing() {
 fn failover_with_a_divergent_uncommitted_tail_is_clean() {
     let mut h = busy();
     h.append(2).append(1);
-    // Broker 2 has the first of them only; broker 1 keeps two batches that nobody else will have.
+    // Broker 2 has the first of them only: the other stands at broker 1 alone, at the offset of the next one's first.
     h.copy(2, 1);
-    h.elect(2, &[2, 3], &[], false).round(4).round(2);
-    // What was never acknowledged counts as undecided here.
-    let found = h.found();
-    assert!(found.iter().all(|f| f.starts_with("liveness/")), "{found:?}");
-    assert!(found.contains(&"liveness/undecided".to_string()));
+    let last = h.logs[&1].entries.last().unwrap().batch.clone();
+    h.elect(2, &[2, 3], &[], false);
+    h.put(2, &last, 1, true);
+    h.copy(3, 9).commit().append(4).copy(3, 9).commit();
+    // Broker 1 is back, cuts its own and follows.
+    h.copy(1, 9);
+    h.register(2, &[1, 2, 3], &[], false);
+    h.round(2).clean();
 }
 
 #[test]
@@ -196,7 +199,8 @@ fn readers_are_given_what_is_committed() {
     // Another batch than is committed there.
     let mut h = busy();
     h.round(1);
-    let at = h.items.iter().rposition(|i| matches!(i, crate::history::Item::Shown(p, _) if *p == crate::history::READER));
+    let at =
+        h.items.iter().rposition(|i| matches!(i, crate::history::Item::Shown(p, _) if *p == crate::history::READER));
     let wrong = h.batch(1);
     if let crate::history::Item::Shown(_, shown) = &mut h.items[at.unwrap()] {
         shown.batch = wrong;
@@ -277,4 +281,34 @@ fn all_means_replicated() {
     h.acknowledge(end);
     h.sync();
     h.finds_only(&["replication/acks=all"]);
+}
+
+#[test]
+fn an_election_before_the_controller_knew_stays_by_rule() {
+    let mut h = busy();
+    h.fault("power-loss").start(2, Offset(3));
+    h.register(2, &[2, 3], &[1], false);
+    // It registers before it has heard of its election.
+    h.event(1, Event::Registration { broker: BrokerId(2), epoch: model::base::BrokerEpoch(9), error: 0 });
+    h.became_leader(2);
+    h.finds("replication/I-1 by L-20");
+}
+
+#[test]
+fn a_stale_leader_that_goes_on_after_an_unclean_election_is_by_rule_to_its_end() {
+    let mut h = busy();
+    let alone = |h: &mut History| {
+        let batch = h.batch(1);
+        h.put(1, &batch, 0, true);
+        let end = h.logs[&1].end();
+        let isr = set(&[1, 2]);
+        h.event(1, Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, end });
+    };
+    h.elect(2, &[2], &[], true);
+    alone(&mut h);
+    alone(&mut h);
+    let (judge, _) = h.judge();
+    let losses = judge.excuses.losses();
+    assert_eq!(losses.len(), 1);
+    assert_eq!((losses[0].from, losses[0].to, losses[0].excuse), (Offset(6), Offset(8), Some(Excuse::UncleanElection)));
 }

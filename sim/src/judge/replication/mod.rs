@@ -16,7 +16,7 @@ use model::base::{
     BrokerEpoch, BrokerId, BrokerSet, Event, Layer, LeaderEpoch, Offset, PartitionEpoch, ProcessId, Shown, SimTime,
     TopicPartition,
 };
-use shadow::{Link, Shadow};
+use shadow::{Cut, Link, Shadow};
 use std::collections::BTreeMap;
 
 /// What is known of a partition as the run goes.
@@ -42,7 +42,8 @@ impl Watched {
         if self.unclean.iter().any(|u| under < *u && *u <= epoch) {
             Some(Excuse::UncleanElection)
         } else {
-            self.shadow.replicas[i].cut.map(|_| Excuse::PowerLoss)
+            let cut = self.shadow.replicas[i].cut;
+            cut.filter(|c| c.known_from.is_none_or(|known| epoch <= known)).map(|_| Excuse::PowerLoss)
         }
     }
     /// The rule by which the record at `offset` was lost.
@@ -104,9 +105,11 @@ impl ReplicationLaw {
     }
     /// A partition and the replica of `process` in it.
     fn at(&mut self, tp: TopicPartition, process: ProcessId) -> (&mut Watched, usize) {
-        let broker = self.brokers.get(&process).copied().unwrap_or(BrokerId::NONE);
         let w = self.partitions.entry(tp).or_default();
-        let i = w.shadow.replica(process, broker, self.power_losses);
+        let i = w.shadow.find(process).unwrap_or_else(|| {
+            let broker = self.brokers.get(&process).copied().unwrap_or(BrokerId::NONE);
+            w.shadow.enter(process, broker, self.power_losses)
+        });
         (w, i)
     }
 
@@ -155,7 +158,7 @@ impl ReplicationLaw {
         }
         // Who is back among the candidates after this has caught up first.
         for r in w.shadow.replicas.iter_mut().filter(|r| !candidates.has(r.broker)) {
-            r.cut = None;
+            known_to_controller(r, leader_epoch);
         }
     }
 
@@ -168,7 +171,9 @@ impl ReplicationLaw {
         if self.elr {
             // L-23: the controller knows of the unclean shutdown now, and elects this broker no more.
             for w in self.partitions.values_mut() {
-                w.shadow.replicas.iter_mut().filter(|r| r.broker == broker).for_each(|r| r.cut = None);
+                let epoch = w.leader_epoch;
+                let own = w.shadow.replicas.iter_mut().filter(|r| r.broker == broker);
+                own.for_each(|r| known_to_controller(r, epoch));
             }
         }
     }
@@ -178,12 +183,14 @@ impl ReplicationLaw {
         let lost_power = self.power_losses;
         let (w, i) = self.at(tp, process);
         let candidate = w.partition_epoch.is_none() || w.candidates.has(w.shadow.replicas[i].broker);
+        let known_from = (!candidate).then_some(w.leader_epoch);
         let had = w.shadow.replicas[i].end;
         w.shadow.set_end(i, end);
         let r = &mut w.shadow.replicas[i];
         let by_power = end < had && lost_power > r.power_losses;
-        if by_power && candidate {
-            r.cut = Some(had.max(r.cut.unwrap_or(had)));
+        if by_power {
+            let had = r.cut.map_or(had, |before| before.had.max(had));
+            r.cut = Some(Cut { had, known_from });
         }
         r.power_losses = lost_power;
         r.high_watermark = high_watermark;
@@ -236,7 +243,15 @@ impl ReplicationLaw {
         }
     }
 
-    fn appended(&mut self, at: SimTime, process: ProcessId, tp: TopicPartition, base: Offset, link: Link, leader: bool) {
+    fn appended(
+        &mut self,
+        at: SimTime,
+        process: ProcessId,
+        tp: TopicPartition,
+        base: Offset,
+        link: Link,
+        leader: bool,
+    ) {
         let (w, i) = self.at(tp, process);
         let r = &w.shadow.replicas[i];
         if r.end != base {
@@ -328,7 +343,10 @@ impl ReplicationLaw {
             let process = self.processes.get(&broker)?;
             match w.shadow.replicas.iter().find(|r| r.process == *process) {
                 Some(r) if !r.known || r.end >= to => None,
-                Some(r) => Some((broker, r.end, r.cut.map(|_| Excuse::PowerLoss))),
+                Some(r) => {
+                    let cut = r.cut.filter(|c| c.known_from.is_none());
+                    Some((broker, r.end, cut.map(|_| Excuse::PowerLoss)))
+                }
                 None => Some((broker, Offset(0), None)),
             }
         });
@@ -336,6 +354,12 @@ impl ReplicationLaw {
             let text = format!("{tp}: {to} committed; candidate {broker} ends at {end}");
             self.say(at, "I-2", tp, excuse, text);
         }
+    }
+}
+
+fn known_to_controller(r: &mut shadow::Replica, epoch: LeaderEpoch) {
+    if let Some(cut) = r.cut.as_mut() {
+        cut.known_from.get_or_insert(epoch);
     }
 }
 

@@ -25,12 +25,25 @@ fn link(e: &Entry) -> Link {
     Link { next: e.next(), epoch: e.epoch, mark: shadow::mark(e.base, e.batch.content, (tag.id, tag.epoch, sequence)) }
 }
 
-fn say(end: &Evidence<'_>, findings: &mut Findings, rule: &'static str, tp: TopicPartition, excuse: Option<Excuse>, text: String) {
+fn say(
+    end: &Evidence<'_>,
+    findings: &mut Findings,
+    rule: &'static str,
+    tp: TopicPartition,
+    excuse: Option<Excuse>,
+    text: String,
+) {
     findings.add(Violation { at: end.now, law: ReplicationLaw::NAME, rule, text, excuse, tp: Some(tp), event: None });
 }
 
 /// I-3: below both high watermarks two replicas hold the same batches.
-fn log_matching(end: &Evidence<'_>, tp: TopicPartition, replicas: &[Replica], watched: &Watched, findings: &mut Findings) {
+fn log_matching(
+    end: &Evidence<'_>,
+    tp: TopicPartition,
+    replicas: &[Replica],
+    watched: &Watched,
+    findings: &mut Findings,
+) {
     let Some((first, rest)) = replicas.split_first() else { return };
     for other in rest {
         let bound = first.high_watermark.min(other.high_watermark);

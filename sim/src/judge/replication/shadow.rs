@@ -37,6 +37,16 @@ impl Link {
     }
 }
 
+/// A tail that was lost with power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Log end before.
+    pub had: Offset,
+    /// The controller took the replica out of ISR and ELR, or learned of the unclean shutdown, when the partition was at this
+    /// leader epoch: elections of later epochs know it.
+    pub known_from: Option<LeaderEpoch>,
+}
+
 /// A replica.
 #[derive(Clone, Debug)]
 pub struct Replica {
@@ -52,8 +62,8 @@ pub struct Replica {
     pub end: Offset,
     /// High watermark; none while it is not known.
     pub high_watermark: Option<Offset>,
-    /// It lost power with its log end here, and has not caught up since.
-    pub cut: Option<Offset>,
+    /// It lost its tail with power, and has not caught up since.
+    pub cut: Option<Cut>,
     /// Number of power losses in the run when its log was opened last.
     pub power_losses: u64,
     /// Its log was opened in this life of its process.
@@ -73,11 +83,12 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// The replica of `process`, made empty if it is new.
-    pub fn replica(&mut self, process: ProcessId, broker: BrokerId, power_losses: u64) -> usize {
-        if let Some(i) = self.replicas.iter().position(|r| r.process == process) {
-            return i;
-        }
+    /// The replica of `process`.
+    pub fn find(&self, process: ProcessId) -> Option<usize> {
+        self.replicas.iter().position(|r| r.process == process)
+    }
+    /// A replica that is heard of for the first time: empty.
+    pub fn enter(&mut self, process: ProcessId, broker: BrokerId, power_losses: u64) -> usize {
         self.replicas.push(Replica {
             process,
             broker,
@@ -125,7 +136,7 @@ impl Shadow {
             Arc::make_mut(&mut r.tail).push_back(link);
         }
         r.end = link.next;
-        if r.cut.is_some_and(|had| had <= r.end) && r.agreed == self.committed.len() {
+        if r.cut.is_some_and(|cut| cut.had <= r.end) && r.agreed == self.committed.len() {
             r.cut = None;
         }
     }
