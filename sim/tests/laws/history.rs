@@ -292,7 +292,7 @@ impl History {
         judge.ledger = self.ledger.clone();
         let mut at = SimTime(0);
         for (item, id) in self.items.iter().zip(1..) {
-            at = at + Nanos::millis(1);
+            at += Nanos::millis(1);
             match item {
                 Item::Event(process, event) => judge.event(at, id, 0, *process, event),
                 Item::Shown(process, shown) => judge.shown(at, *process, shown),
