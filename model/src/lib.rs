@@ -5,5 +5,7 @@
 //! The crate knows neither the world that runs it nor the judge that checks it.
 #![deny(missing_docs)]
 
+pub mod actor;
+pub mod app;
 pub mod base;
 pub mod kafka;

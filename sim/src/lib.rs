@@ -1,6 +1,11 @@
-//! Tidemark: how the model is run, watched, searched and shown.
+//! Tidemark: scenarios as data, workloads, the world that runs the model, the judge, and the `sim` command.
 #![deny(missing_docs)]
 
+pub mod cli;
 pub mod host;
 pub mod judge;
+pub mod run;
+pub mod scenario;
+pub mod show;
+pub mod workload;
 pub mod world;

@@ -29,6 +29,9 @@ pub enum Fix {
     EligibleLeaderReplicas = 10,
     /// KAFKA-13598 (3.0.1, 3.1.1, 3.2): idempotence is the default even when the key is not set.
     IdempotenceByDefault = 11,
+    /// KAFKA-17439 (4.0): a consumer sends no fetch to a node while it holds undelivered records of it; cleared: it does, for
+    /// the partitions without any, and the others fall out of the fetch session each time.
+    NoFetchWhileBuffered = 12,
 }
 
 /// What stands behind a [`Fix`].
@@ -131,6 +134,13 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "KAFKA-13598",
         rule: "P-30",
         law: "layer",
+    },
+    FixInfo {
+        fix: Fix::NoFetchWhileBuffered,
+        name: "no-fetch-while-buffered",
+        ticket: "KAFKA-17439",
+        rule: "X-10",
+        law: "freshness",
     },
 ];
 

@@ -133,6 +133,8 @@ pub enum Effect<M, W> {
     Open {
         /// Fresh id from [`Cx::connection`].
         conn: ConnId,
+        /// The port that holds this end: messages and events of the connection come to it.
+        from: Port,
         /// The listener.
         to: Addr,
     },
@@ -267,8 +269,12 @@ impl<'a, M, W> Cx<'a, M, W> {
     }
     /// Opens a connection from this port to `to`.
     pub fn open(&mut self, to: Addr) -> ConnId {
+        self.open_from(self.port, to)
+    }
+    /// Opens a connection from another port of this process to `to`.
+    pub fn open_from(&mut self, from: Port, to: Addr) -> ConnId {
         let conn = self.connection();
-        self.effects.push(Effect::Open { conn, to });
+        self.effects.push(Effect::Open { conn, from, to });
         conn
     }
     /// Closes a connection.

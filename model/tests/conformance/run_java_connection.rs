@@ -269,7 +269,8 @@ impl Bench {
                 self.metadata_error = item[1].as_str().and_then(ErrorCode::from_name).unwrap_or(ErrorCode::None);
             }
             "cluster" => {
-                self.cluster = item[1].as_array().into_iter().flatten().map(|n| n.as_u64().unwrap_or(0) as u32).collect();
+                self.cluster =
+                    item[1].as_array().into_iter().flatten().map(|n| n.as_u64().unwrap_or(0) as u32).collect();
             }
             "least" => {
                 let (node, usable) = self.client.least_loaded_node(Millis(self.now));

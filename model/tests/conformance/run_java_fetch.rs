@@ -341,7 +341,7 @@ impl Run {
 }
 
 /// Runs one vector of kafka-client/fetch.
-pub fn fetch(vector: &Value, _fixes: Fixes) -> Outcome {
+pub fn fetch(vector: &Value, fixes: Fixes) -> Outcome {
     let params = &vector["params"];
     let nodes = params["nodes"].as_i64().unwrap_or(1);
     let config = ConsumerConfig {
@@ -352,6 +352,7 @@ pub fn fetch(vector: &Value, _fixes: Fixes) -> Outcome {
             Some("none") => AutoOffsetReset::None,
             _ => AutoOffsetReset::Latest,
         },
+        fixes,
         ..ConsumerConfig::default()
     };
     let mut net = Mock::default();

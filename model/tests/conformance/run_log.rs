@@ -75,7 +75,7 @@ pub fn log_state(log: &UnifiedLog) -> Map<String, Value> {
     state.insert("lso".into(), json!(log.last_stable().0));
     state.insert("unstable".into(), json!(log.first_unstable().map(|o| o.0)));
     state.insert("undecided".into(), json!(log.first_undecided().map(|o| o.0)));
-    state.insert("epochs".into(), epochs(log.epoch_entries()));
+    state.insert("epochs".into(), epochs(log.epochs().entries()));
     state.insert("producers".into(), Value::Object(producers));
     state
 }

@@ -2,14 +2,14 @@
 
 use crate::harness::{Outcome, compare};
 use crate::run_log::{batch, changes, entries, log_state};
+use model::base::{Batch, EventTime};
 use model::base::{
     BrokerEpoch, BrokerId, BrokerSet, Fixes, LeaderEpoch, Marker, Millis, Offset, PartitionEpoch, ProducerEpoch,
     ProducerId, ProducerTag, Sequence, TopicPartition,
 };
-use model::base::{Batch, EventTime};
 use model::kafka::ErrorCode;
 use model::kafka::broker::AlterPartitionManager;
-use model::kafka::log::{AppendOrigin, Entry, Isolation, LogConfig, ReadLimit, UnifiedLog};
+use model::kafka::log::{AppendOrigin, Entry, FollowerAppendError, Isolation, LogConfig, ReadLimit, UnifiedLog};
 use model::kafka::messages::{FetchPartition, OffsetSpec};
 use model::kafka::partition::{
     AlterPartitionAnswer, BrokerState, BrokerTable, Fetcher, IsrChange, Partition, PartitionConfig, PartitionCx,
@@ -246,7 +246,9 @@ impl Run {
                 match self.call(ev, |p, cx| p.append_to_follower(&entries, under, cx)) {
                     Ok(Some(a)) => json!({ "first": a.first.0, "last": a.last.0 }),
                     Ok(None) => json!({ "first": -1, "last": -1 }),
-                    Err(e) => json!({ "err": e.to_string() }),
+                    Err(FollowerAppendError::UnexpectedOffset) => json!({ "err": "UnexpectedAppendOffsetException" }),
+                    Err(FollowerAppendError::OutOfOrder) => json!({ "err": "OffsetsOutOfOrderException" }),
+                    Err(FollowerAppendError::Refused(e)) => error(e),
                 }
             }
             "follower_hw" => {
@@ -287,9 +289,8 @@ impl Run {
             isr: BrokerSet::of(&ids(&item["isr"])),
             replicas: &replicas,
         };
-        let new = self.call(ev, |p, cx| {
-            if leader == ME { p.make_leader(&metadata, cx) } else { p.make_follower(&metadata, cx) }
-        });
+        let new = self
+            .call(ev, |p, cx| if leader == ME { p.make_leader(&metadata, cx) } else { p.make_follower(&metadata, cx) });
         json!({ "new": new })
     }
 

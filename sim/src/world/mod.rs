@@ -538,9 +538,9 @@ impl<P: Process> World<P> {
                 let key = self.key(at, process, process);
                 self.queue.push(key, Due::Flushed { process, incarnation, port, file, mark, cause: id });
             }
-            Effect::Open { conn, to } => {
+            Effect::Open { conn, from, to } => {
                 let id = self.trace(process, cause, What::Open(conn, to), None);
-                self.open(process, port, conn, to, id);
+                self.open(process, from, conn, to, id);
             }
             Effect::Close(conn) => {
                 let id = self.trace(process, cause, What::Close(conn), None);

@@ -117,10 +117,15 @@ impl DelayedFetches {
         if self.is_complete(&fetch, partitions) {
             return Some(self.answer(&fetch, partitions, cx));
         }
-        for w in &wanted {
-            self.watchers.entry(w.tp).or_default().push(token);
-        }
         self.waiting.insert(token, fetch);
+        for w in &wanted {
+            let tokens = self.watchers.entry(w.tp).or_default();
+            tokens.push(token);
+            // A quiet partition beside busy ones collects tokens that were answered through those.
+            if tokens.len() > 2 * self.waiting.len() + 8 {
+                tokens.retain(|t| self.waiting.contains_key(t));
+            }
+        }
         None
     }
 
@@ -190,12 +195,7 @@ impl DelayedFetches {
     }
 
     /// Reads again; a follower's position is not taken over a second time.
-    fn answer(
-        &mut self,
-        fetch: &WaitingFetch,
-        partitions: &mut Partitions,
-        cx: &mut PartitionCx<'_>,
-    ) -> FetchReply {
+    fn answer(&mut self, fetch: &WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
         let read = read_partitions(&fetch.partitions, fetch.fetcher, fetch.max_bytes, false, partitions, cx);
         let wanted: Vec<_> = fetch.partitions.iter().map(|p| p.wanted).collect();
         self.sessions.finish(fetch.context, &wanted, read)
@@ -208,8 +208,8 @@ impl DelayedFetches {
         let mut bytes = 0u64;
         for WaitingPartition { wanted, high_watermark_seen } in &fetch.partitions {
             let Ok(partition) = partitions.get_or_error(wanted.tp) else { return true };
-            let refused = self.fixes.has(Fix::FetchEpochCheck)
-                && matches!(partition.check_leader_epoch(wanted.leader_epoch), Err(ErrorCode::FencedLeaderEpoch));
+            let epoch = partition.check_leader_epoch(wanted.leader_epoch);
+            let refused = epoch == Err(ErrorCode::FencedLeaderEpoch);
             if refused || (fetch.fetcher.leader_only() && !partition.is_leader()) {
                 return true;
             }
@@ -229,11 +229,11 @@ impl DelayedFetches {
     }
 
     /// Upper bound of a read.
-    fn bound(&self, partition: &Partition, isolation: Isolation, seen: Offset) -> Offset {
-        let log = partition.log();
+    fn bound(&self, partition: &mut Partition, isolation: Isolation, seen: Offset) -> Offset {
+        let log = partition.log_mut();
         match isolation {
             Isolation::LogEnd => log.end(),
-            Isolation::HighWatermark => log.high_watermark(),
+            Isolation::HighWatermark => log.locate_high_watermark(),
             Isolation::Committed if self.fixes.has(Fix::SingleHighWatermarkRead) => log.last_stable(),
             Isolation::Committed => match log.first_unstable() {
                 Some(unstable) if unstable < seen => unstable,
@@ -313,3 +313,5 @@ fn read_partitions(
     read
 }
 
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,8 @@ use crate::base::{BrokerId, LeaderEpoch, Millis, Offset, Stream, TopicPartition}
 use crate::kafka::ErrorCode;
 use crate::kafka::log::Isolation;
 use crate::kafka::messages::{
-    FetchPartition, FetchReply, FetchRequest, FetchedPartition, ListOffsetsReply, ListOffsetsRequest, OffsetSpec, Reply,
-    Request,
+    FetchPartition, FetchReply, FetchRequest, FetchedPartition, ListOffsetsReply, ListOffsetsRequest, OffsetSpec,
+    Reply, Request,
 };
 use crate::kafka::partition::PartitionCx;
 use std::collections::{BTreeSet, VecDeque};
@@ -292,13 +292,7 @@ impl ReplicaFetcher {
     }
 
     /// An answer has come. Partitions may append, cut, move their high watermark.
-    pub fn on_reply(
-        &mut self,
-        correlation: u32,
-        reply: &Reply,
-        partitions: &mut Partitions,
-        cx: &mut PartitionCx<'_>,
-    ) {
+    pub fn on_reply(&mut self, correlation: u32, reply: &Reply, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) {
         let Some(o) = self.outstanding.take_if(|o| o.correlation == correlation && o.unsent.is_none()) else { return };
         match (o.asked, reply) {
             (Asked::Fetch, Reply::Fetch(reply)) => self.on_fetched(reply, partitions, cx),
@@ -351,21 +345,13 @@ impl ReplicaFetcher {
         cx: &mut PartitionCx<'_>,
     ) {
         let tp = fetched.tp;
-        let appended = partitions.get_mut(tp).map(|p| p.append_fetched(fetched, state.offset, fetched_under, cx));
-        let Some(Ok(appended)) = appended else {
-            self.fail(tp);
-            return;
+        let Some(partition) = partitions.get_mut(tp) else { return self.fail(tp) };
+        let Ok(offset) = partition.append_fetched(fetched, state.offset, fetched_under, cx) else {
+            return self.fail(tp);
         };
-        let moved = appended.next > state.offset;
-        if moved || !state.lag_known {
-            let last_epoch = match appended.last_epoch {
-                _ if state.last_epoch == LeaderEpoch::UNKNOWN => {
-                    partitions.get(tp).map_or(LeaderEpoch::UNKNOWN, |p| p.last_fetched_epoch())
-                }
-                LeaderEpoch::UNKNOWN => state.last_epoch,
-                epoch => epoch,
-            };
-            self.move_to_end(Followed { offset: appended.next, last_epoch, due: None, lag_known: true, ..*state });
+        if offset > state.offset || !state.lag_known {
+            let last_epoch = partition.epoch_of_next_fetch();
+            self.move_to_end(Followed { offset, last_epoch, due: None, lag_known: true, ..*state });
         }
     }
 
@@ -456,3 +442,6 @@ fn send(o: &mut Outstanding) -> Option<FetcherAction> {
 fn list_offset(tp: TopicPartition, spec: OffsetSpec, epoch: LeaderEpoch) -> Request {
     Request::ListOffsets(ListOffsetsRequest { isolation: Isolation::LogEnd, partitions: vec![(tp, spec, epoch)] })
 }
+
+#[cfg(test)]
+mod tests;

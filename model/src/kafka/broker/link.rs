@@ -1,12 +1,13 @@
 //! A connection from a node to a listener of another node, opened on demand (the `NetworkClient` behind
 //! `NodeToControllerChannelManager` and `KafkaNetworkChannel`).
 
-use crate::base::{Addr, ConnEvent, ConnId, Cx, Millis};
+use crate::base::{Addr, ConnEvent, ConnId, Cx, Millis, Port};
 use crate::kafka::messages::{Message, Request};
 
 /// One link. It neither retries nor backs off: its owner does, told by [`LinkEvent::Lost`].
 #[derive(Clone, Debug)]
 pub struct Link {
+    from: Port,
     to: Addr,
     request_timeout: Millis,
     setup_timeout: Millis,
@@ -29,9 +30,10 @@ pub enum LinkEvent {
 }
 
 impl Link {
-    /// A link to a listener. `socket.connection.setup.timeout.ms` is 10 s for these clients.
-    pub fn new(to: Addr, request_timeout: Millis) -> Self {
+    /// A link from a port of this node to a listener. `socket.connection.setup.timeout.ms` is 10 s for these clients.
+    pub fn new(from: Port, to: Addr, request_timeout: Millis) -> Self {
         Self {
+            from,
             to,
             request_timeout,
             setup_timeout: Millis(10_000),
@@ -42,17 +44,9 @@ impl Link {
             in_flight: Vec::new(),
         }
     }
-    /// Where it leads.
-    pub fn to(&self) -> Addr {
-        self.to
-    }
     /// Whether `conn` is this link's connection.
     pub fn is(&self, conn: ConnId) -> bool {
         self.conn == Some(conn)
-    }
-    /// Whether anything is asked and not answered.
-    pub fn busy(&self) -> bool {
-        !self.waiting.is_empty() || !self.in_flight.is_empty()
     }
 
     /// Sends a request, once there is a connection.
@@ -66,7 +60,7 @@ impl Link {
             }
             Some(_) => {}
             None => {
-                self.conn = Some(cx.open(self.to));
+                self.conn = Some(cx.open_from(self.from, self.to));
                 self.opened_at = now;
             }
         }

@@ -4,12 +4,19 @@ mod alter_partition;
 mod delayed_fetch;
 mod fetch_session;
 mod fetcher;
+mod link;
+pub mod node;
 mod partitions;
+mod replica_manager;
 mod session_handler;
+
+#[cfg(test)]
+mod replication_tests;
 
 pub use alter_partition::AlterPartitionManager;
 pub use delayed_fetch::{DelayedFetches, FetchAnswer};
 pub use fetch_session::{FetchContext, FetchSessionCache};
 pub use fetcher::{FetcherAction, FetcherConfig, ReplicaFetcher};
 pub use partitions::Partitions;
+pub use replica_manager::{ReplicaManager, ReplicaManagerConfig, ReplicaOutput};
 pub use session_handler::FetchSessionHandler;

@@ -1,9 +1,14 @@
 //! Clients: connections, producers, consumers, in the profiles `java`, `java-3.4` and `librdkafka`.
 
 mod cluster;
+mod hash;
 pub mod java;
 pub mod java_consumer;
 mod network;
+pub mod rdkafka_consumer;
+mod slice;
 
 pub use cluster::{ClusterView, Leader};
+pub use hash::{consistent_random, crc32, murmur2, partition_for_hash};
 pub use network::{Completed, Lost, Network, Outcome};
+pub use slice::Slice;

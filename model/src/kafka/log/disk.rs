@@ -151,6 +151,10 @@ impl PartitionDisk {
     pub fn entries_from(&self, offset: Offset) -> impl Iterator<Item = &Entry> {
         self.segments.entries_from(offset)
     }
+    /// Its batches, in order.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.segments.entries_from(Offset(0))
+    }
     /// The high watermark as checkpointed.
     pub fn high_watermark(&self) -> Offset {
         self.high_watermark

@@ -28,6 +28,8 @@ pub use leader_epochs::{EpochEntry, LeaderEpochs, NegativeEpoch};
 pub use producer::{AppendedBatch, ProducerSnapshot, ProducerState, VerificationGuard, Window};
 pub use read::{LogRead, ReadLimit};
 pub use segment::Chunk;
-pub use segments::Segments;
-pub use transaction_index::{AbortedEntry, TransactionIndex};
+pub use transaction_index::AbortedEntry;
 pub use unified_log::UnifiedLog;
+
+use segments::Segments;
+use transaction_index::TransactionIndex;

@@ -141,7 +141,7 @@ proptest! {
             let log = &pair.log;
             prop_assert!(log.last_stable() <= log.high_watermark());
             prop_assert!(log.high_watermark() <= log.end());
-            // I-27: without a truncation since the last look, nothing undecided is below the stable bound.
+            // I-28: without a truncation since the last look, nothing undecided is below the stable bound.
             if !matches!(step, Step::Truncate(_)) {
                 prop_assert!(log.first_undecided().is_none_or(|o| log.last_stable() <= o));
             }
@@ -173,7 +173,7 @@ proptest! {
             pair.step(step);
             let on_disk: Vec<_> = pair.disk.entries_from(Offset(0)).map(|e| (e.base, e.epoch)).collect();
             prop_assert_eq!(on_disk, pair.entries());
-            prop_assert_eq!(&*pair.disk.epochs, pair.log.epoch_entries());
+            prop_assert_eq!(&*pair.disk.epochs, pair.log.epochs().entries());
             prop_assert_eq!(pair.disk.snapshots.keys().copied().collect::<Vec<_>>(), pair.log.snapshots());
             prop_assert!(pair.disk.recovery_point <= pair.disk.end());
         }
@@ -286,4 +286,25 @@ fn a_window_of_one_forgets_the_batch_before_the_last() {
     let first_time = Appended { first: Offset(0), last: Offset(0), duplicate: true };
     assert_eq!(retry(Fixes::ALL), Ok(first_time));
     assert_eq!(retry(Fixes::ALL.without(Fix::DuplicateWindowOfFive)), Err(ErrorCode::OutOfOrderSequenceNumber));
+}
+
+#[test]
+fn sealed_batches_survive_truncation_restart_and_sharing() {
+    let mut pair = Pair::new();
+    for _ in 0..700 {
+        pair.step(Step::Append { producer: 1, txn: false, records: 3 });
+    }
+    for to in [2000, 1536, 1153, 384, 5] {
+        let to = pair.log.entries_from(Offset(to)).next().unwrap().base;
+        pair.log.truncate_to(to, NOW);
+        pair.write();
+        assert_eq!((pair.log.end(), pair.disk.end()), (to, to));
+        assert_eq!(known(&pair.log), known(&rebuilt(&pair, to)));
+        pair.reopen(false);
+        for _ in 0..200 {
+            pair.step(Step::Append { producer: 1, txn: false, records: 1 });
+        }
+        let on_disk: Vec<_> = pair.disk.entries_from(Offset(0)).map(|e| (e.base, e.epoch)).collect();
+        assert_eq!(on_disk, pair.entries());
+    }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Batches in a sealed chunk. Bounds what a clone of a log copies one by one: the unsealed tail.
 pub const CHUNK: usize = 128;
 
-/// A sealed run of [`CHUNK`] batches, shared by live log, disk and clones: 24 bytes a batch, the batch itself apart. Invisible
-/// from outside: where a chunk ends means nothing to a reader.
+/// A sealed run of 128 batches, shared by live log, disk and clones: 24 bytes a batch, the batch itself apart. Invisible from
+/// outside: where a chunk ends means nothing to a reader.
 #[derive(Debug)]
 pub struct Chunk {
     entries: Box<[Entry]>,

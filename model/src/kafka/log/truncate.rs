@@ -116,8 +116,8 @@ fn replay<'a>(producers: &mut ProducerStateManager, entries: impl Iterator<Item 
     for entry in entries.filter(|e| e.batch.producer.id != ProducerId::NONE) {
         let id = entry.batch.producer.id;
         let append = appends.entry(id).or_insert_with(|| producers.prepare(id, AppendOrigin::Replication));
-        let ended = append.append(entry, 0).unwrap_or_else(|e| unreachable!("the log holds a batch that is {e}"));
-        completed.extend(ended);
+        // As in `ProducerStateManager::replay`, a refusal is passed over.
+        completed.extend(append.append(entry, 0).unwrap_or_default());
         producers.use_up_verification(&entry.batch);
     }
     appends.values().for_each(|a| producers.update(a));

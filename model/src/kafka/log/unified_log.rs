@@ -1,8 +1,9 @@
 //! One partition's log at one broker (`UnifiedLog`): where it stands, its high watermark, its transactions.
 
 use super::producer::{ProducerState, ProducerStateManager, VerificationGuard};
-use super::{AbortedEntry, Entry, EpochEntry, LeaderEpochs, LogConfig, LogWrite, Segments};
+use super::{AbortedEntry, Entry, LeaderEpochs, LogConfig, LogWrite, Segments};
 use crate::base::{Fixes, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence};
+use crate::kafka::ErrorCode;
 use std::collections::BTreeMap;
 
 /// A high watermark (`LogOffsetMetadata`).
@@ -126,10 +127,6 @@ impl UnifiedLog {
             self.writes.push(LogWrite::Epochs(self.epochs.entries().into()));
         }
     }
-    /// The leader epochs and where they start.
-    pub fn epoch_entries(&self) -> &[EpochEntry] {
-        self.epochs.entries()
-    }
 
     // ---- high watermark
 
@@ -200,9 +197,9 @@ impl UnifiedLog {
     // ---- log start, flushing
 
     /// DeleteRecords: the log now begins at `to`, not above the high watermark. Says whether it moved.
-    pub fn increment_log_start(&mut self, to: Offset) -> Result<bool, crate::kafka::ErrorCode> {
+    pub fn increment_log_start(&mut self, to: Offset) -> Result<bool, ErrorCode> {
         if to > self.high_watermark.offset {
-            return Err(crate::kafka::ErrorCode::OffsetOutOfRange);
+            return Err(ErrorCode::OffsetOutOfRange);
         }
         if to <= self.start {
             return Ok(false);

@@ -95,9 +95,7 @@ impl Partition {
         update: bool,
         cx: &mut PartitionCx<'_>,
     ) -> Result<PartitionRead, ErrorCode> {
-        if self.fixes.has(Fix::FetchEpochCheck) {
-            self.check_leader_epoch(from.leader_epoch)?;
-        }
+        self.check_leader_epoch(from.leader_epoch)?;
         self.check_role(fetcher.leader_only())?;
         if let Fetcher::Follower { replica, .. } = fetcher
             && self.replica(replica).is_none()
@@ -126,7 +124,10 @@ impl Partition {
     /// The answer for a partition that could not be read; names the new leader where the error says that it moved (KIP-951).
     pub fn fetch_error(&self, error: ErrorCode) -> FetchedPartition {
         let moved = matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
-        FetchedPartition { leader: if moved { self.leader() } else { None }, ..FetchedPartition::failed(self.tp, error) }
+        FetchedPartition {
+            leader: if moved { self.leader() } else { None },
+            ..FetchedPartition::failed(self.tp, error)
+        }
     }
 
     /// `Partition.readRecords`: the epoch check of L-10, then the log.
@@ -213,10 +214,11 @@ impl Partition {
     }
 
     /// a request under an older leader epoch is FENCED_LEADER_EPOCH, under a newer one UNKNOWN_LEADER_EPOCH; -1 is
-    /// not checked.
+    /// not checked. Before KIP-320 nothing was.
     pub fn check_leader_epoch(&self, epoch: LeaderEpoch) -> Result<(), ErrorCode> {
         match epoch {
             LeaderEpoch::UNKNOWN => Ok(()),
+            _ if !self.fixes.has(Fix::FetchEpochCheck) => Ok(()),
             e if e < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
             e if e > self.leader_epoch => Err(ErrorCode::UnknownLeaderEpoch),
             _ => Ok(()),

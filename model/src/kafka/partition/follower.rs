@@ -17,15 +17,6 @@ pub struct Truncation {
     pub complete: bool,
 }
 
-/// What a fetched partition did to a follower.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FollowerAppend {
-    /// Where to fetch next.
-    pub next: Offset,
-    /// Leader epoch of the last batch appended; -1 when none was.
-    pub last_epoch: LeaderEpoch,
-}
-
 impl Partition {
     /// Where a follower begins to fetch under a new leader or leader epoch, and the epoch of its last batch: its log end,
     /// for the leader says where the logs part (`ReplicaManager.initialFetchOffset`). Before KIP-101 it first cut back to
@@ -47,9 +38,15 @@ impl Partition {
         }
     }
 
+    /// The epoch that goes with the fetches after one that did not diverge. Before KIP-320 leaders checked no epoch of a
+    /// fetch, and followers asked where the logs part only when they began to follow.
+    pub fn epoch_of_next_fetch(&self) -> LeaderEpoch {
+        if self.fixes.has(Fix::FetchEpochCheck) { self.last_fetched_epoch() } else { LeaderEpoch::UNKNOWN }
+    }
+
     /// Appends what a fetch at `offset` under `fetched_under` brought and takes over the high watermark, at most to the own
     /// log end, and the log start (`ReplicaFetcherThread.processPartitionData`). Batches of a newer epoch than that
-    /// of the fetch are left out (L-2, KAFKA-18723).
+    /// of the fetch are left out (L-2, KAFKA-18723). Gives the offset to fetch from next.
     ///
     /// Errors stop the fetching of this partition until metadata comes: the log end moved under the fetch, or the batches
     /// do not follow on it.
@@ -59,24 +56,16 @@ impl Partition {
         offset: Offset,
         fetched_under: LeaderEpoch,
         cx: &mut PartitionCx<'_>,
-    ) -> Result<FollowerAppend, FollowerAppendError> {
+    ) -> Result<Offset, FollowerAppendError> {
         if offset != self.log.end() {
             return Err(FollowerAppendError::UnexpectedOffset);
         }
         let appended = self.append_to_follower(&fetched.entries, fetched_under, cx)?;
-        let done = match appended {
-            None => FollowerAppend { next: offset, last_epoch: LeaderEpoch::UNKNOWN },
-            Some(appended) => {
-                let last = fetched.entries.iter().rfind(|e| e.base <= appended.last);
-                let last_epoch = last.map_or(LeaderEpoch::UNKNOWN, |e| e.epoch);
-                FollowerAppend { next: appended.last.plus(1), last_epoch }
-            }
-        };
         self.follow_high_watermark(fetched.high_watermark, cx);
         if fetched.log_start > self.log.start() {
             self.log.increment_log_start(fetched.log_start).map_err(FollowerAppendError::Refused)?;
         }
-        Ok(done)
+        Ok(appended.map_or(offset, |a| a.last.plus(1)))
     }
 
     /// Appends batches at their offsets (`Partition.appendRecordsToFollowerOrFutureReplica`): none of a newer epoch than
@@ -90,7 +79,15 @@ impl Partition {
         if entries.is_empty() {
             return Ok(None);
         }
-        let Some(appended) = self.log.append_as_follower(entries, Some(fetched_under))? else { return Ok(None) };
+        let mut result = self.log.append_as_follower(entries, Some(fetched_under));
+        let (start, end) = (self.log.start(), self.log.end());
+        let around = entries[0].base < end && entries.last().is_some_and(|e| e.last() >= end);
+        if matches!(result, Err(FollowerAppendError::UnexpectedOffset)) && start == end && around {
+            // The leader's log begins inside its first batch: an empty follower begins with that batch.
+            self.truncate_fully(entries[0].base, cx);
+            result = self.log.append_as_follower(entries, Some(fetched_under));
+        }
+        let Some(appended) = result? else { return Ok(None) };
         for entry in entries.iter().take_while(|e| e.base <= appended.last) {
             let event = self.appended_event(&entry.batch, entry.base, entry.epoch, false);
             cx.out.push(PartitionOutput::Emit(event));

@@ -1,10 +1,10 @@
 //! The leader: appending, the high watermark, the ISR (kafka.md 1.2, R-4 to R-10).
 
-use super::isr::{AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error};
-use super::{Partition, PartitionCx, PartitionOutput, WaitingProduce};
-use crate::base::{
-    Batch, BrokerEpoch, BrokerId, BrokerSet, Event, Fix, LeaderEpoch, Millis, Offset, ProducerEpoch, Sequence,
+use super::isr::{
+    AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error,
 };
+use super::{Partition, PartitionCx, PartitionOutput, WaitingProduce};
+use crate::base::{Batch, BrokerEpoch, BrokerId, BrokerSet, Event, Fix, LeaderEpoch, Millis, Offset};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{AppendOrigin, Appended, LeaderAppend, VerificationGuard};
 use crate::kafka::messages::ProducedPartition;
@@ -107,12 +107,7 @@ impl Partition {
         };
         let appended = self.log.append_as_leader(std::slice::from_ref(batch), &append)?;
         if !appended.duplicate {
-            cx.out.push(PartitionOutput::Emit(self.appended_event(
-                batch,
-                appended.first,
-                self.leader_epoch,
-                true,
-            )));
+            cx.out.push(PartitionOutput::Emit(self.appended_event(batch, appended.first, self.leader_epoch, true)));
         }
         // The ISR may be this broker alone.
         let high_watermark_increased = self.increase_high_watermark(cx.now, cx);
@@ -127,21 +122,15 @@ impl Partition {
             last: base.plus(i64::from(batch.records) - 1),
             epoch,
             producer: batch.producer.id,
-            producer_epoch: if batch.producer.epoch < ProducerEpoch(0) { ProducerEpoch::NONE } else { batch.producer.epoch },
-            sequence: if batch.is_control() { Sequence::NONE } else { batch.producer.base_sequence },
+            producer_epoch: batch.producer.epoch,
+            sequence: batch.producer.base_sequence,
             content: batch.content,
             leader,
             control: batch.is_control(),
         }
     }
 
-    fn answer_produce(
-        &self,
-        token: u64,
-        acks: i8,
-        result: Result<Appended, ErrorCode>,
-        cx: &mut PartitionCx<'_>,
-    ) {
+    fn answer_produce(&self, token: u64, acks: i8, result: Result<Appended, ErrorCode>, cx: &mut PartitionCx<'_>) {
         let (error, base, last, duplicate) = match result {
             Ok(a) => (ErrorCode::None, a.first, a.last, a.duplicate),
             Err(error) => (error, Offset::UNKNOWN, Offset::UNKNOWN, false),
@@ -310,12 +299,7 @@ impl Partition {
 
     /// The controller's answer to `asked`, the change that the sender had taken. One that no longer fits what is
     /// pending here, because metadata overtook it, is ignored.
-    pub fn on_alter_answer(
-        &mut self,
-        asked: &AlterPartition,
-        answer: &AlterPartitionAnswer,
-        cx: &mut PartitionCx<'_>,
-    ) {
+    pub fn on_alter_answer(&mut self, asked: &AlterPartition, answer: &AlterPartitionAnswer, cx: &mut PartitionCx<'_>) {
         let Some(pending) = self.isr.pending().filter(|p| p.sent == *asked) else { return };
         let change = pending.change;
         if !answer.error.is_ok() {

@@ -14,11 +14,15 @@ mod isr;
 mod leader;
 mod purgatory;
 mod replica;
+#[cfg(test)]
+mod tests;
 
 pub use brokers::{BrokerState, BrokerTable};
 pub use fetch::{Fetcher, PartitionRead};
-pub use follower::{FollowerAppend, Truncation};
-pub use isr::{AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error};
+pub use follower::Truncation;
+pub use isr::{
+    AfterAlterError, AlterPartition, AlterPartitionAnswer, IsrChange, IsrState, PendingIsr, after_alter_error,
+};
 pub use leader::{LeaderAppended, Produce};
 pub use purgatory::{ProducePurgatory, WaitingProduce};
 pub use replica::{FollowerFetch, Replica};

@@ -389,12 +389,11 @@ impl Observer for ReplicationLaw {
                 let link = Link { next: last.plus(1), epoch, mark };
                 self.appended(at, process, tp, base, link, leader);
             }
-            Event::Truncated { tp, from, to, high_watermark, follower } => {
-                if follower {
-                    self.check_end(at, tp, process, from);
-                }
+            // What recovery cuts shows when the log is opened.
+            Event::Truncated { tp, from, to, high_watermark, follower: true } => {
+                self.check_end(at, tp, process, from);
                 let (w, i) = self.at(tp, process);
-                if follower && to < high_watermark {
+                if to < high_watermark {
                     let excuse = w.losses.iter().find(|l| l.from <= to).and_then(|l| l.excuse);
                     let broker = w.shadow.replicas[i].broker;
                     let text =

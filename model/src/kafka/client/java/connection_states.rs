@@ -51,9 +51,9 @@ impl ConnectionStates {
     }
     /// Whether a new attempt may begin.
     pub fn can_connect(&self, node: BrokerId, now: Millis) -> bool {
-        self.nodes.get(&node).is_none_or(|n| {
-            n.state == ConnectionState::Disconnected && (now - n.last_attempt) >= n.reconnect_backoff
-        })
+        self.nodes
+            .get(&node)
+            .is_none_or(|n| n.state == ConnectionState::Disconnected && (now - n.last_attempt) >= n.reconnect_backoff)
     }
     /// Disconnected and inside the reconnect back-off (`isBlackedOut`).
     pub fn blacked_out(&self, node: BrokerId, now: Millis) -> bool {

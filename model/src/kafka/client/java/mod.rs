@@ -1,13 +1,31 @@
 //! The Java client (`kafka-clients`), in the profiles `java` (4.3.1) and `java-3.4`.
 
+mod accumulator;
+mod batch;
+mod config;
 mod connection_states;
 mod dice;
+mod idempotence;
 mod metadata;
 mod network_client;
+mod partitioner;
+mod producer;
+mod profile;
 mod selector;
+mod sender;
+#[cfg(test)]
+mod tests;
 
+pub use accumulator::{AccumulatorConfig, Appended, Batches, Queue, Ready, RecordAccumulator, Target, partitions_of};
+pub use batch::{BatchId, Failure, ProducerBatch, size_upper_bound};
+pub use config::{ConfigError, ProducerConfig};
 pub use connection_states::{ConnectionState, ConnectionStates};
 pub use dice::{Backoff, Dice};
+pub use idempotence::{InitOutcome, ProducerIdAndEpoch, State, TransactionManager, Verdict};
 pub use metadata::{Metadata, UpdateInProgress};
 pub use network_client::{Action, NetworkClient, NetworkConfig, Polled, Sleep};
+pub use partitioner::StickyPartitioner;
+pub use producer::JavaProducer;
+pub use profile::{DIFFERENCES, Difference, Feature, Profile};
 pub use selector::{Arrival, Selector};
+pub use sender::{Counters, Pass, ProducerEvent, Sender, SenderConfig};

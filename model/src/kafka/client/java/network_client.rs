@@ -7,9 +7,9 @@ use super::connection_states::{ConnectionState, ConnectionStates};
 use super::dice::{Backoff, Dice};
 use super::metadata::{Metadata, UpdateInProgress};
 use super::selector::{Arrival, Selector};
-use crate::base::{Addr, BrokerId, Event, Millis, TopicId, TopicPartition};
+use crate::base::{Addr, BrokerId, ConnEvent, Cx, Event, Input, Millis, TopicId, TopicPartition};
 use crate::kafka::client::{ClusterView, Completed, Leader, Lost, Network, Outcome};
-use crate::kafka::messages::{Reply, Request};
+use crate::kafka::messages::{Message, Reply, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -233,6 +233,50 @@ impl NetworkClient {
         &mut self.selector
     }
 
+    /// Takes an input of the process, if it concerns one of this client's connections.
+    pub fn input(&mut self, input: Input<Message>) -> bool {
+        let conn = match &input {
+            Input::Message { conn, .. } | Input::Connection(conn, _) => *conn,
+            _ => return false,
+        };
+        let Some(channel) = self.selector.channel_of(conn) else { return false };
+        match input {
+            Input::Connection(_, ConnEvent::Up) => self.on_up(channel),
+            Input::Connection(_, ConnEvent::Refused | ConnEvent::Reset) => {
+                self.selector.unbind(channel);
+                self.on_closed(channel);
+            }
+            Input::Message { message: Message::Reply { correlation, body }, .. } => {
+                self.on_reply(channel, correlation, body);
+            }
+            _ => {}
+        }
+        true
+    }
+    /// Turns what the client wants done into effects.
+    pub fn carry_out<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        for action in self.take_actions() {
+            match action {
+                Action::Open { channel, addr, .. } => {
+                    let conn = cx.open(addr);
+                    self.selector.bind(channel, conn);
+                }
+                Action::Close { channel, .. } => {
+                    if let Some(conn) = channel.and_then(|c| self.selector.unbind(c)) {
+                        cx.close(conn);
+                    }
+                }
+                Action::Send { channel, correlation, body, .. } => {
+                    if let Some(conn) = self.selector.conn_of(channel) {
+                        cx.send(conn, Message::Request { correlation, body });
+                    }
+                }
+                Action::MetadataUpdated => {}
+                Action::Emit(event) => cx.emit(event),
+            }
+        }
+    }
+
     // ---- KafkaClient
 
     /// Ready for sending, without beginning to connect (`isReady`).
@@ -286,7 +330,8 @@ impl NetworkClient {
             Sleep::Exact => self.sleep_until.min(self.next_due(now)),
         }
     }
-    fn next_due(&self, now: Millis) -> Millis {
+    /// First instant at which a timeout, a back-off or the age of the metadata makes something due.
+    pub fn next_due(&self, now: Millis) -> Millis {
         let mut due = self.states.next_setup_timeout().unwrap_or(Millis::MAX);
         for request in self.in_flight.values().flatten() {
             due = due.min(request.sent_at + self.config.request_timeout + Millis(1));
@@ -313,7 +358,7 @@ impl NetworkClient {
         let mut polled = Polled::default();
         self.written(now, &mut polled);
         let (mut gone, mut up) = (Vec::new(), Vec::new());
-        while let Some(arrival) = self.selector.next() {
+        while let Some(arrival) = self.selector.arrival() {
             polled.moved = true;
             match arrival {
                 Arrival::Reply(node, correlation, body) => self.received(node, correlation, body, now, &mut polled),
@@ -348,8 +393,8 @@ impl NetworkClient {
     }
     /// Closes every connection (`close`).
     pub fn close_all(&mut self) {
-        for (node, _) in self.selector.close_all() {
-            self.actions.push(Action::Close { channel: None, node });
+        for (node, channel) in self.selector.close_all() {
+            self.actions.push(Action::Close { channel: Some(channel), node });
         }
         self.in_flight.clear();
     }
@@ -379,12 +424,14 @@ impl NetworkClient {
         }
     }
     fn push_request(&mut self, node: BrokerId, body: Request, purpose: Purpose, now: Millis) -> u32 {
-        let Some(channel) = self.selector.channel(node) else { unreachable!("{node} has no connection") };
         let correlation = self.correlation;
         self.correlation += 1;
         let request = InFlight { correlation, purpose, api: body.key(), sent_at: now, written: false };
         self.in_flight.entry(node).or_default().push_back(request);
-        self.actions.push(Action::Send { channel, node, correlation, body });
+        // The end of a connection can be known before a poll has seen it: then the request is lost at once.
+        if let Some(channel) = self.selector.channel(node) {
+            self.actions.push(Action::Send { channel, node, correlation, body });
+        }
         correlation
     }
     /// What was sent before this poll has left completely.
@@ -539,7 +586,8 @@ impl Network for NetworkClient {
         self.states.blacked_out(node, now)
     }
     fn send(&mut self, node: BrokerId, body: Request, expects_reply: bool, now: Millis) -> u32 {
-        assert!(self.can_send(node), "send only to a node that is ready");
+        let ready = self.states.state(node) == ConnectionState::Ready && self.room_for(node);
+        assert!(ready, "send only to a node that is ready");
         self.push_request(node, body, Purpose::User { expects_reply }, now)
     }
     fn in_flight(&self, node: BrokerId) -> usize {

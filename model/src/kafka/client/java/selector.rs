@@ -18,7 +18,6 @@ pub enum Arrival {
 #[derive(Clone, Copy, Debug)]
 struct Channel {
     number: u64,
-    conn: Option<ConnId>,
     up: bool,
 }
 
@@ -26,6 +25,8 @@ struct Channel {
 #[derive(Clone, Debug, Default)]
 pub struct Selector {
     channels: BTreeMap<BrokerId, Channel>,
+    /// Simulated connections by channel; outlives the channel until the connection is closed too.
+    conns: BTreeMap<u64, ConnId>,
     arrived: VecDeque<Arrival>,
     last: u64,
 }
@@ -34,14 +35,12 @@ impl Selector {
     /// A new channel for `node`.
     pub fn open(&mut self, node: BrokerId) -> u64 {
         self.last += 1;
-        self.channels.insert(node, Channel { number: self.last, conn: None, up: false });
+        self.channels.insert(node, Channel { number: self.last, up: false });
         self.last
     }
     /// Drops the channel of `node` and what came over it.
     pub fn close(&mut self, node: BrokerId) -> Option<u64> {
-        self.arrived.retain(
-            |a| !matches!(a, Arrival::Reply(n, ..) | Arrival::Gone(n) | Arrival::Up(n) if *n == node),
-        );
+        self.arrived.retain(|a| !matches!(a, Arrival::Reply(n, ..) | Arrival::Gone(n) | Arrival::Up(n) if *n == node));
         self.channels.remove(&node).map(|c| c.number)
     }
     /// Drops all channels; gives them with their nodes.
@@ -59,17 +58,19 @@ impl Selector {
     }
     /// Gives a channel the simulated connection it runs over.
     pub fn bind(&mut self, channel: u64, conn: ConnId) {
-        if let Some(c) = self.channels.values_mut().find(|c| c.number == channel) {
-            c.conn = Some(conn);
-        }
+        self.conns.insert(channel, conn);
     }
-    /// The channel that runs over `conn`, unless it has been closed.
+    /// The channel that runs over `conn`.
     pub fn channel_of(&self, conn: ConnId) -> Option<u64> {
-        self.channels.values().find(|c| c.conn == Some(conn)).map(|c| c.number)
+        self.conns.iter().find(|(_, c)| **c == conn).map(|(channel, _)| *channel)
     }
     /// The connection of a channel.
     pub fn conn_of(&self, channel: u64) -> Option<ConnId> {
-        self.channels.values().find(|c| c.number == channel).and_then(|c| c.conn)
+        self.conns.get(&channel).copied()
+    }
+    /// Forgets the connection of a channel.
+    pub fn unbind(&mut self, channel: u64) -> Option<ConnId> {
+        self.conns.remove(&channel)
     }
     fn node_of(&self, channel: u64) -> Option<BrokerId> {
         self.channels.iter().find(|(_, c)| c.number == channel).map(|(node, _)| *node)
@@ -96,7 +97,7 @@ impl Selector {
         }
     }
     /// The first arrival no poll has seen.
-    pub fn next(&mut self) -> Option<Arrival> {
+    pub fn arrival(&mut self) -> Option<Arrival> {
         self.arrived.pop_front()
     }
 }

@@ -1,8 +1,8 @@
 //! One partition's part of a fetch answer, being drained (`CompletedFetch`).
 
-use super::delivery::Slice;
 use crate::base::{BatchKind, LeaderEpoch, Marker, Offset, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::kafka::client::Slice;
 use crate::kafka::log::{AbortedTxn, Entry};
 use crate::kafka::messages::FetchedPartition;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Consumer settings under Kafka's own keys, with the defaults of kafka-clients 4.3.
 
-use crate::base::Millis;
+use crate::base::{Fixes, Millis};
 use crate::kafka::log::Isolation;
 use crate::kafka::messages::OffsetSpec;
 
@@ -48,6 +48,8 @@ pub struct ConsumerConfig {
     pub retry_backoff: Millis,
     /// `default.api.timeout.ms`: limit of the blocking calls (`position`, `committed`).
     pub default_api_timeout: Millis,
+    /// Which version of the client it is; not a key.
+    pub fixes: Fixes,
 }
 impl Default for ConsumerConfig {
     fn default() -> Self {
@@ -62,6 +64,7 @@ impl Default for ConsumerConfig {
             request_timeout: Millis(30_000),
             retry_backoff: Millis(100),
             default_api_timeout: Millis(60_000),
+            fixes: Fixes::ALL,
         }
     }
 }

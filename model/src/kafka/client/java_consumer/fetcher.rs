@@ -6,7 +6,7 @@ use super::completed::CompletedFetch;
 use super::config::ConsumerConfig;
 use super::session::FetchSession;
 use super::subscription::{SubscriptionState, current_leader};
-use crate::base::{BrokerId, LeaderEpoch, Millis, Offset};
+use crate::base::{BrokerId, Fix, LeaderEpoch, Millis, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::{Leader, Network};
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, Request};
@@ -42,8 +42,8 @@ impl Fetcher {
             return;
         }
         let leader = |tp| subscription.get(tp).and_then(|p| p.position).map(|p| p.leader.node);
-        let busy: Vec<_> =
-            buffered.iter().copied().filter(|tp| subscription.is_fetchable(*tp)).filter_map(leader).collect();
+        let waits = |tp: &TopicPartition| config.fixes.has(Fix::NoFetchWhileBuffered) && subscription.is_fetchable(*tp);
+        let busy: Vec<_> = buffered.iter().copied().filter(waits).filter_map(leader).collect();
         // Java groups with HashMap.computeIfAbsent, which puts a new key *before* the others of its bucket; the nodes of
         // a cluster fall into one bucket when host, id and port rise together. So: the node met last comes first.
         let mut by_node: Vec<(BrokerId, Vec<FetchPartition>)> = Vec::new();

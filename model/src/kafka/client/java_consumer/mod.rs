@@ -19,7 +19,7 @@ mod subscription;
 pub use collector::FetchBuffer;
 pub use completed::CompletedFetch;
 pub use config::{AutoOffsetReset, ConsumerConfig};
-pub use delivery::{Fetched, Slice};
+pub use delivery::Fetched;
 pub use error::ConsumerError;
 pub use fetcher::Fetcher;
 pub use hash_order::{TopicHashes, copied_capacity, grown_capacity, string_hash};

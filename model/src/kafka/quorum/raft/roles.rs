@@ -13,9 +13,16 @@ use std::sync::Arc;
 impl<R: Clone> Raft<R> {
     /// The role after a start. A node that led comes up resigned in its old epoch: it cannot vote in it, and appends nothing
     /// under an epoch and offset that it may have used before. It tells the voters at once (kafka-measured.md 1.3 #7b).
+    ///
+    /// A voter flushes first. It may have been killed between write and flush, and its first fetch would acknowledge what is
+    /// only in the page cache: were it committed by that, a power loss and the right election would lose it. Kafka does
+    /// not flush here. Its window closes with the next record, half a second later, so nothing else tells the difference.
     pub(super) fn initialize(&mut self, election: Election, now: Millis) {
         let me = self.config.me;
         let voted = election.voted;
+        if self.config.is_voter() && self.log.end() > Offset(0) {
+            self.outputs.push(Output::Flush(RaftFile::Log));
+        }
         let role = if election.epoch < self.log.last_epoch() {
             self.epoch = self.log.last_epoch();
             Role::Unattached { leader: None, voted: None, election_at: self.election_at(now) }

@@ -1,0 +1,128 @@
+//! Every process that can be simulated: the world holds one enum, no boxed traits.
+
+use crate::app::{ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
+use crate::base::{Cx, Disk, FileId, Input, Lane, Port, Process, Stream};
+use crate::kafka::broker::node::Node;
+use crate::kafka::broker::node::config::NodeConfig;
+use crate::kafka::broker::node::disk::{NodeDisk, NodeWrite};
+use crate::kafka::messages::Message;
+use std::sync::Arc;
+
+/// How an actor is started.
+#[derive(Clone, Debug)]
+pub enum ActorConfig {
+    /// A node of the cluster.
+    Node(Arc<NodeConfig>),
+    /// An application that sends.
+    Producer(Arc<ProducerAppConfig>),
+    /// An application that reads.
+    Reader(Arc<ReaderAppConfig>),
+}
+
+/// An actor's disk. Which kind it is shows with the first write.
+#[derive(Clone, Debug, Default)]
+pub enum ActorDisk {
+    /// Nothing written.
+    #[default]
+    Empty,
+    /// A node's.
+    Node(Box<NodeDisk>),
+}
+impl ActorDisk {
+    /// A node's disk.
+    pub fn node(&self) -> Option<&NodeDisk> {
+        match self {
+            Self::Node(disk) => Some(disk),
+            Self::Empty => None,
+        }
+    }
+}
+impl Disk for ActorDisk {
+    type Write = NodeWrite;
+    fn apply(&mut self, file: FileId, write: &NodeWrite) {
+        if let Self::Empty = self {
+            *self = Self::Node(Box::default());
+        }
+        if let Self::Node(disk) = self {
+            disk.apply(file, write);
+        }
+    }
+    fn mark(&self, file: FileId) -> u64 {
+        self.node().map_or(0, |d| d.mark(file))
+    }
+    fn flushed(&mut self, file: FileId, mark: u64) {
+        if let Self::Node(disk) = self {
+            disk.flushed(file, mark);
+        }
+    }
+    fn lose_power(&mut self, stream: &mut Stream) {
+        if let Self::Node(disk) = self {
+            disk.lose_power(stream);
+        }
+    }
+}
+
+/// An actor.
+#[derive(Clone, Debug)]
+pub enum Actor {
+    /// A node of the cluster.
+    Node(Box<Node>),
+    /// An application that sends.
+    Producer(Box<ProducerApp>),
+    /// An application that reads.
+    Reader(Box<ReaderApp>),
+}
+impl Actor {
+    /// The node, if it is one.
+    pub fn node(&self) -> Option<&Node> {
+        match self {
+            Self::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+    /// The sending application, if it is one.
+    pub fn producer(&self) -> Option<&ProducerApp> {
+        match self {
+            Self::Producer(app) => Some(app),
+            _ => None,
+        }
+    }
+    /// The reading application, if it is one.
+    pub fn reader(&self) -> Option<&ReaderApp> {
+        match self {
+            Self::Reader(app) => Some(app),
+            _ => None,
+        }
+    }
+}
+
+impl Process for Actor {
+    type Config = ActorConfig;
+    type Disk = ActorDisk;
+    type Message = Message;
+
+    fn start(config: &Arc<ActorConfig>, disk: &ActorDisk, cx: &mut Cx<'_, Message, NodeWrite>) -> Self {
+        match &**config {
+            ActorConfig::Node(config) => {
+                let empty = NodeDisk::default();
+                Self::Node(Box::new(Node::start(config, disk.node().unwrap_or(&empty), cx)))
+            }
+            ActorConfig::Producer(config) => Self::Producer(Box::new(ProducerApp::start(config, cx))),
+            ActorConfig::Reader(config) => Self::Reader(Box::new(ReaderApp::start(config, cx))),
+        }
+    }
+    fn step(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, NodeWrite>) {
+        match self {
+            Self::Node(node) => node.step(port, input, cx),
+            Self::Producer(app) => app.step(input, cx),
+            Self::Reader(app) => app.step(input, cx),
+        }
+    }
+    fn lane(&self, port: Port) -> Lane {
+        match self {
+            Self::Node(node) => node.lane(port),
+            Self::Producer(app) => app.lane(port),
+            Self::Reader(app) => app.lane(port),
+        }
+    }
+}

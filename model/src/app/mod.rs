@@ -1,0 +1,11 @@
+//! Applications around the pipeline: where events come from, who sends and who reads them.
+
+mod keys;
+mod producer;
+mod reader;
+mod shoppers;
+
+pub use keys::{KeyHash, crc32, murmur2};
+pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig};
+pub use reader::{ReaderApp, ReaderAppConfig, ReaderClientConfig};
+pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};

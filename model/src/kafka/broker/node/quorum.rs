@@ -1,0 +1,239 @@
+//! The quorum and the controller at work: one thread, as Raft's I/O thread and the controller's event queue are kept in
+//! step here.
+
+use super::config::CONTROLLER;
+use super::disk::{NodeWrite, raft_file};
+use super::{Caller, Node, NodeCx};
+use crate::base::{BrokerId, Event, Input, LeaderEpoch, Offset, QuorumRole, Signal};
+use crate::kafka::ErrorCode;
+use crate::kafka::broker::link::{Link, LinkEvent};
+use crate::kafka::controller::messages::{ControllerReply, ControllerRequest, CreatableTopic, ElectionType};
+use crate::kafka::controller::{ActiveController, Step, TopicConfig};
+use crate::kafka::messages::{Message, Reply, Request};
+use crate::kafka::quorum::{Output, ReplyTo};
+
+impl Node {
+    pub(super) fn controller_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {
+        let now = cx.millis();
+        match input {
+            Input::Wake => {
+                self.fired(CONTROLLER);
+                let lost: Vec<BrokerId> = self
+                    .raft_links
+                    .iter_mut()
+                    .filter_map(|(node, link)| (link.expire(cx) == LinkEvent::Lost).then_some(*node))
+                    .collect();
+                for node in lost {
+                    self.raft.disconnected(node, now);
+                }
+                self.raft.wake(now);
+                self.after_raft(cx);
+                if let Some((_, controller)) = self.controller.as_mut().filter(|(_, c)| c.deadline() <= now) {
+                    let step = controller.tick(now);
+                    self.controller_step(step, cx);
+                }
+            }
+            Input::Message { conn, message: Message::Request { correlation, body }, .. } => {
+                let to = ReplyTo { conn, correlation };
+                match body {
+                    Request::Quorum(request) => {
+                        self.raft.request(&request, to, now);
+                        self.after_raft(cx);
+                    }
+                    Request::Controller(request) => self.controller_request(Caller::Remote(to), &request, cx),
+                    _ => {}
+                }
+            }
+            Input::Message { conn, message: Message::Reply { correlation, body: Reply::Quorum(reply) }, .. } => {
+                let link = self.raft_links.iter_mut().find(|(_, l)| l.is(conn));
+                if let Some((node, link)) = link
+                    && link.answered(correlation)
+                {
+                    let node = *node;
+                    self.raft.reply(node, correlation, reply, now);
+                    self.after_raft(cx);
+                }
+            }
+            Input::Connection(conn, event) => {
+                if let Some((node, link)) = self.raft_links.iter_mut().find(|(_, l)| l.is(conn)) {
+                    let node = *node;
+                    if link.event(event, cx) == LinkEvent::Lost {
+                        self.raft.disconnected(node, now);
+                        self.after_raft(cx);
+                    }
+                }
+            }
+            Input::Signal(Signal::ElectPreferred) => {
+                let request = ControllerRequest::ElectLeaders { election: ElectionType::Preferred, partitions: None };
+                self.controller_request(Caller::Local, &request, cx);
+            }
+            _ => {}
+        }
+    }
+
+    fn controller_request(&mut self, from: Caller, request: &ControllerRequest, cx: &mut NodeCx<'_>) {
+        let now = cx.millis();
+        let Some((_, controller)) = self.controller.as_mut() else {
+            self.answer(from, request.refused(ErrorCode::NotController), cx);
+            return;
+        };
+        let step = controller.request(from, request, now);
+        self.controller_step(step, cx);
+    }
+
+    fn controller_step(&mut self, step: Step<Caller>, cx: &mut NodeCx<'_>) {
+        let now = cx.millis();
+        if let Some(epoch) = self.controller.as_ref().map(|(epoch, _)| *epoch) {
+            for batch in step.batches {
+                if self.raft.append(epoch, batch, now).is_err() {
+                    // Raft has lost the leadership and its listener has not been told yet: nothing of this is committed.
+                    self.deactivate(cx);
+                    break;
+                }
+            }
+        }
+        for (to, reply) in step.replies {
+            self.answer(to, reply, cx);
+        }
+        self.after_raft(cx);
+    }
+
+    fn answer(&mut self, to: Caller, reply: ControllerReply, cx: &mut NodeCx<'_>) {
+        if let ControllerReply::BrokerRegistration { error, epoch } = &reply
+            && !error.is_ok()
+        {
+            cx.emit(Event::Registration { broker: BrokerId::NONE, epoch: *epoch, error: error.code() });
+        }
+        if let Caller::Remote(to) = to {
+            self.reply(to.conn, to.correlation, Reply::Controller(reply), cx);
+        }
+    }
+
+    fn deactivate(&mut self, cx: &mut NodeCx<'_>) {
+        let Some((epoch, controller)) = self.controller.take() else { return };
+        cx.emit(Event::Controller { node: self.config.id, epoch: epoch.0, active: false });
+        for (to, reply) in controller.resign() {
+            self.answer(to, reply, cx);
+        }
+    }
+
+    /// Does what Raft wants done, in order; stops where it waits for a flush.
+    pub(super) fn after_raft(&mut self, cx: &mut NodeCx<'_>) {
+        loop {
+            let fresh: Vec<_> = self.raft.outputs().collect();
+            self.raft_blocked.extend(fresh);
+            if self.raft_waits_for.is_some() {
+                return;
+            }
+            let Some(output) = self.raft_blocked.pop_front() else { return };
+            self.raft_output(output, cx);
+        }
+    }
+
+    fn raft_output(&mut self, output: Output<crate::kafka::controller::Record>, cx: &mut NodeCx<'_>) {
+        match output {
+            Output::Write(write) => cx.write(raft_file(write.file()), NodeWrite::Raft(write)),
+            Output::Flush(file) => {
+                let file = raft_file(file);
+                cx.flush(file);
+                self.raft_waits_for = Some(file);
+            }
+            Output::Send { node, correlation, request } => {
+                let Some(to) = self.config.addr(node, CONTROLLER) else { return };
+                let timeout = self.config.raft.request_timeout;
+                let link = self.raft_links.entry(node).or_insert_with(|| Link::new(CONTROLLER, to, timeout));
+                link.send(correlation, Request::Quorum(request), cx);
+            }
+            Output::Reply { to, reply } => self.reply(to.conn, to.correlation, Reply::Quorum(reply), cx),
+            Output::Role { epoch, role } => {
+                cx.emit(Event::Quorum { node: self.config.id, epoch: epoch.0, role });
+            }
+            Output::Committed(end) => self.metadata_up_to(end, cx),
+            Output::LeaderChange { epoch, leader } => {
+                if self.controller.as_ref().is_some_and(|(e, _)| *e != epoch) {
+                    self.deactivate(cx);
+                }
+                if leader == Some(self.config.id) && self.config.raft.is_voter() {
+                    self.activate(epoch, cx);
+                }
+                self.nudge_life(cx);
+            }
+            Output::Resigned { .. } => self.deactivate(cx),
+            Output::ShutDown => {
+                self.stopped = true;
+                cx.exit();
+            }
+        }
+    }
+
+    fn activate(&mut self, epoch: LeaderEpoch, cx: &mut NodeCx<'_>) {
+        let controller = ActiveController::activate(
+            std::sync::Arc::clone(&self.config.controller),
+            cx.fixes,
+            self.committed.clone(),
+            self.raft.log().end(),
+            cx.millis(),
+        );
+        self.controller = Some((epoch, controller));
+        cx.emit(Event::Controller { node: self.config.id, epoch: epoch.0, active: true });
+        self.maybe_create_topics(cx);
+    }
+
+    /// The quorum's listener replays what is committed; the active controller's answers leave.
+    fn metadata_up_to(&mut self, end: Offset, cx: &mut NodeCx<'_>) {
+        let leads = self.raft.role() == QuorumRole::Leader;
+        let batches: Vec<_> = self.raft.log().committed(self.committed_end, end).cloned().collect();
+        for batch in &batches {
+            for (i, record) in batch.records().iter().enumerate() {
+                let offset = batch.base.plus(i as i64);
+                if offset < self.committed_end {
+                    continue;
+                }
+                if leads && let Some(event) = self.committed.event(record) {
+                    cx.emit(event);
+                }
+                self.committed.apply(record, offset);
+            }
+        }
+        self.committed_end = end;
+        if let Some((_, controller)) = &mut self.controller {
+            for (to, reply) in controller.committed(end) {
+                self.answer(to, reply, cx);
+            }
+        }
+        self.metadata_committed(cx);
+        self.maybe_create_topics(cx);
+    }
+
+    /// The topics of the scenario, once every broker is there to hold them. An operator would do it; the first active
+    /// controller does it here.
+    fn maybe_create_topics(&mut self, cx: &mut NodeCx<'_>) {
+        if self.topics_created || self.config.topics.is_empty() || self.controller.is_none() {
+            return;
+        }
+        let (committed, config) = (&self.committed, &self.config);
+        if committed.topics().next().is_some() {
+            self.topics_created = true;
+            return;
+        }
+        if !config.brokers.iter().all(|b| committed.is_active(*b)) {
+            return;
+        }
+        self.topics_created = true;
+        let topics = config
+            .topics
+            .iter()
+            .map(|t| CreatableTopic {
+                topic: t.topic,
+                assignments: t.assignments.clone(),
+                configs: t
+                    .min_insync_replicas
+                    .map(TopicConfig::MinInsyncReplicas)
+                    .into_iter()
+                    .chain(t.unclean_leader_election_enable.map(TopicConfig::UncleanLeaderElectionEnable))
+                    .collect(),
+            })
+            .collect();
+        self.controller_request(Caller::Local, &ControllerRequest::CreateTopics { topics }, cx);
+    }
+}

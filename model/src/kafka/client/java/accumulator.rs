@@ -1,0 +1,473 @@
+//! Batches waiting to be sent (`RecordAccumulator`).
+
+use super::batch::{BatchId, ProducerBatch, size_upper_bound};
+use super::dice::{Backoff, Dice};
+use super::idempotence::TransactionManager;
+use super::partitioner::StickyPartitioner;
+use crate::base::{BrokerId, LeaderEpoch, Millis, Row, TopicId, TopicPartition};
+use crate::kafka::client::{ClusterView, Leader};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The queue of one partition: batches in retry, in order of sequence, then new ones; only the last takes records.
+pub type Queue = VecDeque<ProducerBatch>;
+
+/// Every batch that is not forgotten: queued, or referred to by a request in flight.
+#[derive(Clone, Debug, Default)]
+pub struct Batches {
+    topics: BTreeMap<TopicId, TopicQueues>,
+    /// Batches of requests that are unanswered; some may be done already.
+    pub sent: BTreeMap<BatchId, ProducerBatch>,
+}
+
+#[derive(Clone, Debug)]
+struct TopicQueues {
+    /// By partition number; `None` for those never written.
+    queues: Vec<Option<Queue>>,
+    sticky: StickyPartitioner,
+}
+
+impl Batches {
+    /// A batch wherever it is.
+    pub fn find(&mut self, tp: TopicPartition, id: BatchId) -> Option<&mut ProducerBatch> {
+        if self.sent.contains_key(&id) {
+            return self.sent.get_mut(&id);
+        }
+        self.queue_mut(tp)?.iter_mut().find(|b| b.id == id)
+    }
+    fn queue_mut(&mut self, tp: TopicPartition) -> Option<&mut Queue> {
+        self.topics.get_mut(&tp.topic)?.queues.get_mut(usize::from(tp.partition))?.as_mut()
+    }
+    fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
+        self.topics.values_mut().flat_map(|t| t.queues.iter_mut().flatten())
+    }
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.topics.values().flat_map(|t| t.queues.iter().flatten())
+    }
+}
+
+/// Settings of the accumulator, by Kafka's keys.
+#[derive(Clone, Copy, Debug)]
+pub struct AccumulatorConfig {
+    /// `batch.size` in bytes.
+    pub batch_size: u32,
+    /// `linger.ms`.
+    pub linger: Millis,
+    /// `buffer.memory` in bytes.
+    pub buffer_memory: u64,
+    /// `retry.backoff.ms` to `.max.ms`.
+    pub retry_backoff: Backoff,
+    /// `delivery.timeout.ms`.
+    pub delivery_timeout: Millis,
+    /// `partitioner.adaptive.partitioning.enable`.
+    pub adaptive: bool,
+    /// `partitioner.availability.timeout.ms`; zero for off.
+    pub availability_timeout: Millis,
+    /// A new leader ends the back-off of a retry (KAFKA-15415).
+    pub leader_change_skips_backoff: bool,
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// This partition.
+    Partition(u16),
+    /// That of the key with this murmur2.
+    Key(i32),
+    /// Wherever the sticky partitioner is.
+    Sticky,
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Where the record went.
+    pub partition: u16,
+    /// A new batch was begun for it.
+    pub new_batch: bool,
+    /// A batch of the partition is full.
+    pub full: bool,
+}
+
+/// What could go out now (`ReadyCheckResult`).
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// Leaders of partitions with a batch to send.
+    pub nodes: BTreeSet<BrokerId>,
+    /// When to look again, from now; [`Millis::MAX`] for never.
+    pub next_check: Millis,
+    /// Topics with a batch for a partition without leader.
+    pub leaderless: BTreeSet<TopicId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NodeLatency {
+    ready: Millis,
+    drained: Millis,
+}
+
+/// The accumulator.
+#[derive(Clone, Debug)]
+pub struct RecordAccumulator {
+    config: AccumulatorConfig,
+    /// The batches.
+    pub batches: Batches,
+    muted: BTreeSet<TopicPartition>,
+    drain_index: BTreeMap<BrokerId, usize>,
+    latency: BTreeMap<BrokerId, NodeLatency>,
+    /// Partitions by leader in the order of a drain round, for one version of the view.
+    by_node: BTreeMap<BrokerId, Vec<TopicPartition>>,
+    by_node_version: Option<u64>,
+    free_memory: u64,
+    last_id: u64,
+    incomplete: BTreeSet<BatchId>,
+    /// Threads wait for memory: everything may go out at once.
+    pub exhausted: bool,
+    /// Flushes under way, by the batches they wait for.
+    flushes: Vec<(u64, BTreeSet<BatchId>)>,
+    closed: bool,
+}
+
+impl RecordAccumulator {
+    /// An empty one.
+    pub fn new(config: AccumulatorConfig) -> Self {
+        Self {
+            free_memory: config.buffer_memory,
+            config,
+            batches: Batches::default(),
+            muted: BTreeSet::new(),
+            drain_index: BTreeMap::new(),
+            latency: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            by_node_version: None,
+            last_id: 0,
+            incomplete: BTreeSet::new(),
+            exhausted: false,
+            flushes: Vec::new(),
+            closed: false,
+        }
+    }
+    /// Whether any batch is not done.
+    pub fn has_incomplete(&self) -> bool {
+        !self.incomplete.is_empty()
+    }
+
+    // ---- records in
+
+    /// Adds a record; `None` if there is no memory for the batch it needs. The topic must have `partitions` partitions.
+    pub fn append(
+        &mut self,
+        topic: TopicId,
+        target: Target,
+        row: Row,
+        partitions: u16,
+        view: &ClusterView,
+        dice: &mut Dice,
+        now: Millis,
+    ) -> Option<Appended> {
+        let batch_size = self.config.batch_size;
+        let queues = self.batches.topics.entry(topic).or_insert_with(|| TopicQueues {
+            queues: Vec::new(),
+            sticky: StickyPartitioner::new(topic, batch_size.max(1)),
+        });
+        let sticky = target == Target::Sticky;
+        let mut partition = match target {
+            Target::Partition(p) => p,
+            Target::Key(murmur2) => crate::kafka::client::partition_for_hash(murmur2, partitions),
+            Target::Sticky => queues.sticky.peek(view, dice)?,
+        };
+        if sticky {
+            // A switch may have been held back by a batch that has gone since; the choice made now stands.
+            loop {
+                if !queues.queue(partition).back().is_none_or(ProducerBatch::is_full) {
+                    break;
+                }
+                queues.sticky.produced(0, true, view, dice);
+                match queues.sticky.peek(view, dice)? {
+                    p if p == partition => break,
+                    p => partition = p,
+                }
+            }
+        }
+        let queue = queues.queue(partition);
+        let before = queue.back().map_or(0, ProducerBatch::bytes);
+        let appended = if queue.back_mut().is_some_and(|last| last.try_append(row)) {
+            let last = &queue[queue.len() - 1];
+            let full = queue.len() > 1 || last.is_full();
+            (last.bytes() - before, Appended { partition, new_batch: false, full })
+        } else {
+            if let Some(last) = queue.back_mut() {
+                last.close();
+            }
+            let size = batch_size.max(size_upper_bound(row.bytes));
+            if u64::from(size) > self.free_memory {
+                return None;
+            }
+            self.free_memory -= u64::from(size);
+            self.last_id += 1;
+            let id = BatchId(self.last_id);
+            let mut batch = ProducerBatch::new(id, TopicPartition { topic, partition }, size, now);
+            batch.memory = size;
+            batch.try_append(row);
+            self.incomplete.insert(id);
+            let bytes = batch.bytes();
+            queue.push_back(batch);
+            let full = queue.len() > 1 || queue[queue.len() - 1].is_full();
+            (bytes, Appended { partition, new_batch: true, full })
+        };
+        if sticky {
+            let enable = queue.back().is_none_or(ProducerBatch::is_full);
+            queues.sticky.produced(appended.0, enable, view, dice);
+        }
+        Some(appended.1)
+    }
+
+    // ---- batches out
+
+    /// What could go out now (`ready`).
+    pub fn ready(&mut self, view: &ClusterView, now: Millis) -> Ready {
+        let mut ready = Ready { nodes: BTreeSet::new(), next_check: Millis::MAX, leaderless: BTreeSet::new() };
+        let config = self.config;
+        let hurry = self.exhausted || self.closed || !self.flushes.is_empty();
+        for (topic, queues) in &mut self.batches.topics {
+            let written = queues.queues.iter().flatten().count();
+            let mut load = (config.adaptive && written >= partitions_of(view, *topic)).then(Vec::new);
+            for (partition, queue) in queues.queues.iter_mut().enumerate() {
+                let Some(queue) = queue else { continue };
+                let tp = TopicPartition { topic: *topic, partition: partition as u16 };
+                let len = queue.len();
+                let Some(first) = queue.front_mut() else {
+                    if let (Some(load), Some(_)) = (&mut load, view.leader(tp)) {
+                        load.push((tp.partition, 0));
+                    }
+                    continue;
+                };
+                if config.leader_change_skips_backoff {
+                    first.note_leader_epoch(epoch_of(view, tp));
+                }
+                let Some(leader) = view.leader(tp).map(|l| l.node) else {
+                    ready.leaderless.insert(*topic);
+                    continue;
+                };
+                let silent = self.latency.get(&leader).is_some_and(|l| {
+                    config.availability_timeout > Millis::ZERO && l.ready - l.drained > config.availability_timeout
+                });
+                if let Some(load) = load.as_mut().filter(|_| !silent) {
+                    load.push((tp.partition, len as u32));
+                }
+                if ready.nodes.contains(&leader) || self.muted.contains(&tp) {
+                    continue;
+                }
+                let backing_off = first.backing_off(now);
+                let wait = if backing_off { first.backoff } else { config.linger };
+                let full = len > 1 || first.is_full();
+                if (full || hurry || first.waited(now) >= wait) && !backing_off {
+                    ready.nodes.insert(leader);
+                } else {
+                    let left = Millis((wait - first.waited(now)).0.max(0));
+                    ready.next_check = ready.next_check.min(left);
+                }
+            }
+            queues.sticky.update_load(load.as_deref(), written);
+        }
+        ready
+    }
+    /// Notes that the sender looked at a node with something to send and could, or could not, send to it.
+    pub fn note_latency(&mut self, node: BrokerId, can_drain: bool, now: Millis) {
+        if self.config.availability_timeout > Millis::ZERO {
+            let stats = self.latency.entry(node).or_insert(NodeLatency { ready: now, drained: now });
+            stats.ready = now;
+            if can_drain {
+                stats.drained = now;
+            }
+        }
+    }
+    /// Takes at most one batch a partition for each node, up to `max_size` bytes (`drain`). The batches move to
+    /// [`Batches::sent`].
+    pub fn drain(
+        &mut self,
+        view: &ClusterView,
+        nodes: &BTreeSet<BrokerId>,
+        max_size: u32,
+        manager: &mut Option<TransactionManager>,
+        now: Millis,
+    ) -> Vec<(BrokerId, Vec<BatchId>)> {
+        if self.by_node_version != Some(view.version) {
+            self.by_node_version = Some(view.version);
+            self.by_node.clear();
+            for (tp, leader) in view.leaders.iter().rev() {
+                self.by_node.entry(leader.node).or_default().push(*tp);
+            }
+        }
+        let mut drained = Vec::new();
+        for node in nodes {
+            let batches = self.drain_node(*node, view, max_size, manager, now);
+            if !batches.is_empty() {
+                drained.push((*node, batches));
+            }
+        }
+        drained
+    }
+    fn drain_node(
+        &mut self,
+        node: BrokerId,
+        view: &ClusterView,
+        max_size: u32,
+        manager: &mut Option<TransactionManager>,
+        now: Millis,
+    ) -> Vec<BatchId> {
+        let mut drained = Vec::new();
+        let Some(parts) = self.by_node.get(&node).filter(|p| !p.is_empty()) else { return drained };
+        let index = self.drain_index.entry(node).or_insert(0);
+        let start = *index % parts.len();
+        let mut size = 0;
+        for step in 0..parts.len() {
+            *index = (start + step) % parts.len();
+            let tp = parts[*index];
+            if self.muted.contains(&tp) {
+                continue;
+            }
+            let Some(queue) = self.batches.queue_mut(tp) else { continue };
+            let Some(first) = queue.front_mut() else { continue };
+            if self.config.leader_change_skips_backoff {
+                first.note_leader_epoch(epoch_of(view, tp));
+            }
+            if first.backing_off(now) {
+                continue;
+            }
+            // A batch that its sequence holds back ends the round of the whole node, as one that is too large does.
+            if size + first.bytes() > max_size && !drained.is_empty() {
+                break;
+            }
+            if manager.as_ref().is_some_and(|m| m.must_wait(first)) {
+                break;
+            }
+            let Some(mut batch) = queue.pop_front() else { continue };
+            batch.leaves();
+            if let Some(manager) = manager.as_mut().filter(|_| !batch.has_sequence()) {
+                manager.assign(&mut batch, &mut self.batches);
+            }
+            size += batch.bytes();
+            drained.push(batch.id);
+            self.batches.sent.insert(batch.id, batch);
+        }
+        drained
+    }
+    /// Puts a batch back for another try: in the order of sequences, or without them at the head of the queue, in front
+    /// of younger ones (the reordering of a producer without idempotence).
+    pub fn reenqueue(&mut self, mut batch: ProducerBatch, idempotent: bool, dice: &mut Dice, now: Millis) {
+        let backoff = self.config.retry_backoff.after(batch.attempts, dice);
+        batch.reenqueued(backoff, now);
+        self.insert(batch, idempotent);
+    }
+    fn insert(&mut self, batch: ProducerBatch, idempotent: bool) {
+        let Some(queues) = self.batches.topics.get_mut(&batch.tp.topic) else { return };
+        let queue = queues.queue(batch.tp.partition);
+        let sequence = batch.tag.base_sequence;
+        let behind = |other: &ProducerBatch| other.has_sequence() && other.tag.base_sequence < sequence;
+        let at = if idempotent { queue.iter().position(|b| !behind(b)).unwrap_or(queue.len()) } else { 0 };
+        queue.insert(at, batch);
+    }
+    /// Splits a batch that is too large and puts the parts into the queue (`splitAndReenqueue`).
+    pub fn split(&mut self, batch: &ProducerBatch, manager: &mut Option<TransactionManager>) -> u32 {
+        let mut last = self.last_id;
+        let parts = batch.split(self.config.batch_size, || {
+            last += 1;
+            BatchId(last)
+        });
+        self.last_id = last;
+        let n = parts.len() as u32;
+        for (_, waits_for) in self.flushes.iter_mut().filter(|(_, w)| w.contains(&batch.id)) {
+            waits_for.extend(parts.iter().map(|p| p.id));
+        }
+        for part in parts.into_iter().rev() {
+            self.incomplete.insert(part.id);
+            if let Some(manager) = manager {
+                manager.add_in_flight(&part);
+            }
+            self.insert(part, manager.is_some());
+        }
+        n
+    }
+    /// Takes queued batches whose `delivery.timeout.ms` has passed.
+    pub fn take_expired(&mut self, now: Millis) -> Vec<ProducerBatch> {
+        let timeout = self.config.delivery_timeout;
+        let mut expired = Vec::new();
+        for queue in self.batches.queues_mut() {
+            while queue.front().is_some_and(|b| b.expired(timeout, now)) {
+                expired.extend(queue.pop_front());
+            }
+        }
+        expired
+    }
+    /// When the first queued batch of a partition expires.
+    pub fn next_expiry(&self) -> Millis {
+        let first = self.batches.queues().filter_map(VecDeque::front).map(|b| b.created).min();
+        first.map_or(Millis::MAX, |created| created + self.config.delivery_timeout)
+    }
+    /// The next instant after `now` at which a queued batch changes by the clock alone: end of linger or back-off.
+    pub fn next_timer(&self, now: Millis) -> Millis {
+        let firsts = self.batches.queues().filter_map(VecDeque::front);
+        let ends = firsts.map(|b| b.until(if b.attempts > 0 { b.backoff } else { self.config.linger }));
+        ends.filter(|at| *at > now).min().unwrap_or(Millis::MAX)
+    }
+    /// Takes every queued batch: the producer is at its end.
+    pub fn take_all(&mut self) -> Vec<ProducerBatch> {
+        self.batches.queues_mut().flat_map(|q| q.drain(..)).collect()
+    }
+
+    // ---- bookkeeping
+
+    /// A batch is done: its memory is free again. Gives the flushes that waited for it alone.
+    pub fn complete(&mut self, batch: &ProducerBatch) -> Vec<u64> {
+        self.free_memory += u64::from(batch.memory);
+        self.incomplete.remove(&batch.id);
+        let mut ended = Vec::new();
+        self.flushes.retain_mut(|(flush, waits_for)| {
+            waits_for.remove(&batch.id);
+            if waits_for.is_empty() {
+                ended.push(*flush);
+            }
+            !waits_for.is_empty()
+        });
+        ended
+    }
+    /// Begins a flush of everything not done; false if there is nothing.
+    pub fn begin_flush(&mut self, flush: u64) -> bool {
+        if self.has_incomplete() {
+            self.flushes.push((flush, self.incomplete.clone()));
+        }
+        self.has_incomplete()
+    }
+    /// The producer closes: everything may go out at once.
+    pub const fn close(&mut self) {
+        self.closed = true;
+    }
+    /// Nothing more is taken from a partition until it is unmuted.
+    pub fn mute(&mut self, tp: TopicPartition) {
+        self.muted.insert(tp);
+    }
+    /// Ends that.
+    pub fn unmute(&mut self, tp: TopicPartition) {
+        self.muted.remove(&tp);
+    }
+}
+
+impl TopicQueues {
+    fn queue(&mut self, partition: u16) -> &mut Queue {
+        let at = usize::from(partition);
+        if self.queues.len() <= at {
+            self.queues.resize(at + 1, None);
+        }
+        self.queues[at].get_or_insert_default()
+    }
+}
+
+fn epoch_of(view: &ClusterView, tp: TopicPartition) -> Option<LeaderEpoch> {
+    view.leaders.get(&tp).map(|l: &Leader| l.epoch).filter(|e| *e != LeaderEpoch::UNKNOWN)
+}
+
+/// Number of partitions of a topic in the view.
+pub fn partitions_of(view: &ClusterView, topic: TopicId) -> usize {
+    let range = TopicPartition { topic, partition: 0 }..=TopicPartition { topic, partition: u16::MAX };
+    view.leaders.range(range).count()
+}

@@ -1,0 +1,129 @@
+//! What holds of a producer under any faults that heal before `delivery.timeout.ms`.
+
+use super::brokers::{Fault, New};
+use super::{Bench, Fixes, Millis};
+use crate::base::Fix;
+use proptest::prelude::*;
+
+fn new() -> impl Strategy<Value = New> {
+    prop_oneof![Just(New::Refuse), Just(New::Drop), Just(New::Freeze)]
+}
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        3 => (0..3, new()).prop_map(|(node, new)| Fault::Kill(node, new)),
+        3 => (0..3).prop_map(Fault::Restore),
+        1 => (0..3).prop_map(Fault::Mute),
+        2 => (0..4u16, 0..3).prop_map(|(p, node)| Fault::Move(p, node)),
+        4 => (0..4u16, any::<bool>()).prop_map(|(p, appended)| Fault::Refuse(p, appended)),
+    ]
+}
+/// Faults within 20 s, then everything works again.
+fn faults() -> impl Strategy<Value = Vec<(Millis, Fault)>> {
+    prop::collection::vec((50..20_000i64, fault()), 0..12).prop_map(|faults| {
+        let mut faults: Vec<_> = faults.into_iter().map(|(at, f)| (Millis(at), f)).collect();
+        faults.sort_by_key(|(at, _)| *at);
+        faults.extend((0..3).map(|n| (Millis(20_000), Fault::Restore(n))));
+        faults
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Idempotence: every record once and in the order of the sends of its partition, whatever was retried; sequences are
+    /// contiguous, or the brokers would have refused them and the epoch would have been raised.
+    #[test]
+    fn idempotent_records_are_appended_once_and_in_order(faults in faults(), seed in 0..1_000u64, in_flight in 1..=5u16) {
+        let mut bench = Bench::new(seed, 4, Fixes::ALL, |c| c.max_in_flight = Some(in_flight));
+        bench.run(Millis(110_000), Millis(21_000), 4, &faults);
+        prop_assert_eq!((bench.failed.len(), bench.identities), (0, 1));
+        prop_assert_eq!(bench.acked.len() as i64, bench.sent);
+        for p in 0..4u16 {
+            let sent: Vec<i64> = (0..bench.sent).filter(|s| s % 4 == i64::from(p)).collect();
+            prop_assert_eq!(bench.brokers.rows(p), &sent[..]);
+        }
+    }
+
+    /// Without idempotence nothing is lost either, but order and number are not kept; one request in flight keeps order.
+    #[test]
+    fn without_idempotence_every_record_arrives_at_least_once(faults in faults(), seed in 0..1_000u64, one in any::<bool>()) {
+        let mut bench = Bench::new(seed, 4, Fixes::ALL.without(Fix::IdempotenceByDefault), |c| {
+            c.max_in_flight = one.then_some(1);
+        });
+        bench.run(Millis(110_000), Millis(21_000), 4, &faults);
+        prop_assert_eq!((bench.failed.len(), bench.identities), (0, 0));
+        for p in 0..4u16 {
+            let mut rows = bench.brokers.rows(p).to_vec();
+            if one {
+                let mut firsts = rows.clone();
+                let mut seen = std::collections::BTreeSet::new();
+                firsts.retain(|r| seen.insert(*r));
+                prop_assert!(firsts.is_sorted());
+            }
+            rows.sort_unstable();
+            rows.dedup();
+            let sent: Vec<i64> = (0..bench.sent).filter(|s| s % 4 == i64::from(p)).collect();
+            prop_assert_eq!(rows, sent);
+        }
+    }
+}
+
+#[test]
+fn a_retry_without_idempotence_is_appended_behind_the_younger_batch() {
+    let run = |fixes| {
+        let mut bench = Bench::new(1, 1, fixes, |c| c.linger = Millis(0));
+        bench.run(Millis(100), Millis(10), 1, &[]);
+        bench.brokers.strike(Fault::Refuse(0, false), bench.now);
+        // Two batches in flight at once: one that waits for its back-off would hold back the next.
+        bench.send(0);
+        bench.run(Millis(101), Millis(0), 0, &[]);
+        bench.send(0);
+        bench.run(Millis(1_000), Millis(0), 0, &[]);
+        assert_eq!(bench.acked.len() as i64, bench.sent);
+        bench.brokers.rows(0).is_sorted()
+    };
+    assert!(run(Fixes::ALL));
+    assert!(!run(Fixes::ALL.without(Fix::IdempotenceByDefault)));
+}
+
+#[test]
+fn a_lost_answer_without_idempotence_is_a_duplicate() {
+    let run = |fixes| {
+        let mut bench = Bench::new(1, 1, fixes, |_| {});
+        bench.run(Millis(1_000), Millis(100), 1, &[(Millis(55), Fault::Refuse(0, true))]);
+        bench.brokers.rows(0).len() as i64 - bench.sent
+    };
+    assert_eq!(run(Fixes::ALL), 0);
+    assert!(run(Fixes::ALL.without(Fix::IdempotenceByDefault)) > 0);
+}
+
+#[test]
+fn records_that_cannot_be_delivered_fail_after_the_delivery_timeout() {
+    let mut bench = Bench::new(1, 3, Fixes::ALL, |c| {
+        c.delivery_timeout = Millis(10_000);
+        c.request_timeout = Millis(2_000);
+    });
+    let faults = [
+        (Millis(50), Fault::Kill(0, New::Freeze)),
+        (Millis(50), Fault::Kill(1, New::Freeze)),
+        (Millis(50), Fault::Kill(2, New::Freeze)),
+    ];
+    bench.run(Millis(10_200), Millis(100), 3, &faults);
+    assert_eq!((bench.acked.len() + bench.failed.len()) as i64, bench.sent);
+    assert!(!bench.failed.is_empty() && !bench.producer.has_incomplete());
+}
+
+#[test]
+fn dbg_case() {
+    let faults = [
+        (Millis(50), Fault::Mute(0)),
+        (Millis(97), Fault::Move(3, 1)),
+        (Millis(17_069), Fault::Kill(2, New::Refuse)),
+        (Millis(20_000), Fault::Restore(0)),
+        (Millis(20_000), Fault::Restore(1)),
+        (Millis(20_000), Fault::Restore(2)),
+    ];
+    let mut bench = Bench::new(0, 4, Fixes::ALL, |c| c.max_in_flight = Some(2));
+    bench.run(Millis(110_000), Millis(21_000), 4, &faults);
+    println!("{} {:?} {:#?}", bench.acked.len(), bench.producer.deadline(), bench.producer);
+}

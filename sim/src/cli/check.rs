@@ -1,0 +1,44 @@
+//! `sim check`: scenario files, and every line of the events files they name.
+
+use super::{Exit, Failure, SetArguments, load, report};
+use crate::scenario::data::Workload;
+use crate::workload::verify;
+use clap::Args;
+use std::collections::BTreeSet;
+use std::io::Write;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Paths of files that end in .toml, or names of scenarios.
+    #[arg(required = true)]
+    scenarios: Vec<String>,
+    #[command(flatten)]
+    set: SetArguments,
+}
+
+pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
+    let mut exit = Exit::Holds;
+    for which in &arguments.scenarios {
+        // All files are checked, whatever is wrong with the first.
+        match check(which, &arguments.set) {
+            Ok(line) => writeln!(out, "{which}: {line}")?,
+            Err(failure) => exit = report(&failure),
+        }
+    }
+    Ok(exit)
+}
+
+fn check(which: &str, set: &SetArguments) -> Result<String, Failure> {
+    let loaded = load(which, set)?;
+    let mut line = String::from("ok");
+    let mut seen = BTreeSet::new();
+    for application in &loaded.scenario.applications {
+        if let Workload::EventsFile(file) = &application.workload {
+            if seen.insert(format!("{file:?}")) {
+                let summary = verify(file).map_err(Failure::usage)?;
+                line.push_str(&format!(", {} events in {}", summary.events, file.file.path().display()));
+            }
+        }
+    }
+    Ok(line)
+}

@@ -1,0 +1,308 @@
+//! From a scenario to a world: processes, machines, the network, and what the judge has to know of them.
+
+use super::Stage;
+use crate::judge::{Cast, ReaderInfo, TopicInfo};
+use crate::scenario::data::{Application, Reader, Scenario};
+use crate::scenario::keys::{Config, Profile, Setting};
+use crate::world::{HostSpec, Link, World, WorldSpec};
+use model::actor::{Actor, ActorConfig};
+use model::app::{ProducerAppConfig, ProducerClientConfig, ReaderAppConfig, ReaderClientConfig};
+use model::base::{Addr, BrokerId, Millis, Nanos, ProcessId, TopicPartition};
+use model::kafka::broker::FetcherConfig;
+use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
+use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile};
+use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig, TopicHashes};
+use model::kafka::controller::ControllerConfig;
+use model::kafka::log::LogConfig;
+use model::kafka::quorum::RaftConfig;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A scenario on its stage, not yet begun.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The world, with every process added and none started.
+    pub world: World<Actor>,
+    /// Who is which process.
+    pub stage: Stage,
+    /// The same for the judge.
+    pub cast: Cast,
+    /// Topics for the judge.
+    pub topics: Vec<TopicInfo>,
+}
+
+/// Builds the world of a scenario.
+pub fn build(scenario: &Scenario, seed: u64) -> Built {
+    let spec = WorldSpec { seed, fixes: scenario.fixes, link: link(scenario), hosts: hosts(scenario) };
+    let mut world = World::new(&spec);
+    let mut stage = Stage::default();
+    for node in &scenario.cluster.nodes {
+        stage.nodes.insert(node.id, ProcessId(stage.machine.len() as u32));
+        stage.machine.push(node.machine as u32);
+    }
+    let mut cast = Cast {
+        brokers: stage.nodes.iter().map(|(id, p)| (*p, *id)).collect(),
+        elr: scenario.cluster.features.int("eligible.leader.replicas.version") > 0,
+        ..Cast::default()
+    };
+    let nodes = Arc::new(stage.nodes.clone());
+    let brokers: Arc<[BrokerId]> = stage.nodes.keys().copied().collect();
+    let topics: Arc<[TopicSpec]> = scenario.topics.iter().map(topic_spec).collect();
+    for node in &scenario.cluster.nodes {
+        let config = NodeConfig {
+            id: node.id,
+            is_broker: true,
+            nodes: Arc::clone(&nodes),
+            brokers: Arc::clone(&brokers),
+            raft: raft(node.id, &brokers, &node.config),
+            controller: Arc::new(controller(&node.config, &scenario.cluster.features)),
+            broker: broker(&node.config),
+            topics: Arc::clone(&topics),
+            times: times(scenario),
+        };
+        world.add(node.machine as u32, ActorConfig::Node(Arc::new(config)));
+    }
+    let bootstrap: Arc<[Addr]> = stage.nodes.values().map(|p| Addr { process: *p, port: BROKER }).collect();
+    for app in &scenario.applications {
+        let mut instances = Vec::new();
+        for (i, machine) in app.instances.iter().enumerate() {
+            let number = cast.producers.len() as u16;
+            cast.producers.push(if app.instances.len() > 1 { format!("{}-{i}", app.name) } else { app.name.clone() });
+            cast.idempotent.push(idempotent(app, scenario));
+            let client = producer_client(app, &bootstrap);
+            let config = ProducerAppConfig { number, topic: app.topic, client };
+            instances.push(world.add(*machine as u32, ActorConfig::Producer(Arc::new(config))));
+            stage.machine.push(*machine as u32);
+        }
+        stage.applications.push(instances);
+    }
+    for (number, reader) in scenario.readers.iter().enumerate() {
+        cast.readers.push(ReaderInfo {
+            name: reader.name.clone(),
+            committed: reader.config.word("isolation.level") == "read_committed",
+            topics: reader.topics.iter().map(|t| t.0).collect(),
+        });
+        let config = reader_config(reader, number as u16, scenario, &bootstrap);
+        stage.readers.push(world.add(reader.machine as u32, ActorConfig::Reader(Arc::new(config))));
+        stage.machine.push(reader.machine as u32);
+    }
+    let topics = scenario.topics.iter().map(topic_info).collect();
+    Built { world, stage, cast, topics }
+}
+
+fn hosts(scenario: &Scenario) -> Vec<HostSpec> {
+    let spec = |m: &crate::scenario::data::Machine| HostSpec {
+        cores: u32::from(m.cores),
+        flush: m.disk_flush,
+        write_per_kib: Nanos::ZERO,
+    };
+    scenario.machines.iter().map(spec).collect()
+}
+fn link(scenario: &Scenario) -> Link {
+    let latency = scenario.network.latency;
+    Link {
+        latency: latency.low,
+        jitter: Nanos(latency.high.0.saturating_sub(latency.low.0)),
+        bytes_per_second: scenario.network.bandwidth,
+        loss_ppm: 0,
+    }
+}
+fn times(scenario: &Scenario) -> ServiceTimes {
+    let c = &scenario.costs;
+    ServiceTimes {
+        request: c.request,
+        record: c.record,
+        apply_delay: (c.apply_metadata.low, c.apply_metadata.high),
+        start: (c.start.low, c.start.high),
+        load_partition: c.load_log,
+        recover_partition: c.recover_log,
+        ..ServiceTimes::default()
+    }
+}
+
+fn raft(id: BrokerId, voters: &[BrokerId], c: &Config) -> RaftConfig {
+    RaftConfig {
+        fetch_timeout: c.ms("controller.quorum.fetch.timeout.ms"),
+        election_timeout: c.ms("controller.quorum.election.timeout.ms"),
+        election_backoff_max: c.ms("controller.quorum.election.backoff.max.ms"),
+        request_timeout: c.ms("controller.quorum.request.timeout.ms"),
+        retry_backoff: c.ms("controller.quorum.retry.backoff.ms"),
+        append_linger: c.ms("controller.quorum.append.linger.ms"),
+        ..RaftConfig::new(id, voters)
+    }
+}
+fn controller(c: &Config, features: &Config) -> ControllerConfig {
+    ControllerConfig {
+        broker_session_timeout: c.ms("broker.session.timeout.ms"),
+        auto_leader_rebalance_enable: c.flag("auto.leader.rebalance.enable"),
+        leader_imbalance_check_interval: Millis::secs(c.int("leader.imbalance.check.interval.seconds")),
+        unclean_leader_election_enable: c.flag("unclean.leader.election.enable"),
+        unclean_leader_election_interval: c.ms("unclean.leader.election.interval.ms"),
+        min_insync_replicas: c.int("min.insync.replicas") as u16,
+        eligible_leader_replicas: features.int("eligible.leader.replicas.version") > 0,
+        ..ControllerConfig::default()
+    }
+}
+fn broker(c: &Config) -> BrokerConfig {
+    BrokerConfig {
+        replica_lag_time_max: c.ms("replica.lag.time.max.ms"),
+        high_watermark_checkpoint_interval: c.ms("replica.high.watermark.checkpoint.interval.ms"),
+        producer_expiration_check_interval: c.ms("producer.id.expiration.check.interval.ms"),
+        heartbeat_interval: c.ms("broker.heartbeat.interval.ms"),
+        session_timeout: c.ms("broker.session.timeout.ms"),
+        initial_registration_timeout: c.ms("initial.broker.registration.timeout.ms"),
+        min_insync_replicas: c.int("min.insync.replicas") as u16,
+        fetcher: FetcherConfig {
+            wait_max: c.ms("replica.fetch.wait.max.ms"),
+            min_bytes: c.int("replica.fetch.min.bytes") as u32,
+            max_bytes: c.int("replica.fetch.max.bytes") as u32,
+            response_max_bytes: c.int("replica.fetch.response.max.bytes") as u32,
+            backoff: c.ms("replica.fetch.backoff.ms"),
+            socket_timeout: c.ms("replica.socket.timeout.ms"),
+            ..FetcherConfig::default()
+        },
+        log: LogConfig {
+            segment_bytes: c.int("log.segment.bytes") as u32,
+            max_message_bytes: c.int("message.max.bytes") as u32,
+            producer_expiration: c.ms("producer.id.expiration.ms"),
+            max_transaction_timeout: c.ms("transaction.max.timeout.ms"),
+            transaction_verification: c.flag("transaction.partition.verification.enable"),
+        },
+    }
+}
+fn topic_spec(topic: &crate::scenario::data::Topic) -> TopicSpec {
+    let c = &topic.config;
+    TopicSpec {
+        topic: topic.id,
+        assignments: topic.assignment.iter().map(|a| a.clone().into()).collect(),
+        min_insync_replicas: Some(c.int("min.insync.replicas") as u16),
+        unclean_leader_election_enable: Some(c.flag("unclean.leader.election.enable")),
+        segment_bytes: c.int("segment.bytes") as u32,
+        max_message_bytes: c.int("max.message.bytes") as u32,
+    }
+}
+fn topic_info(topic: &crate::scenario::data::Topic) -> TopicInfo {
+    TopicInfo {
+        name: topic.name.clone(),
+        partitions: topic.assignment.len() as u16,
+        replication_factor: topic.assignment.first().map_or(1, Vec::len) as u16,
+        min_isr: topic.config.int("min.insync.replicas") as u16,
+        unclean: topic.config.flag("unclean.leader.election.enable"),
+        events: true,
+    }
+}
+
+const fn java(profile: Profile) -> JavaProfile {
+    match profile {
+        Profile::Java34 => JavaProfile::Java34,
+        Profile::Java | Profile::Librdkafka => JavaProfile::Java,
+    }
+}
+fn idempotent(app: &Application, scenario: &Scenario) -> bool {
+    let c = &app.config;
+    if app.profile == Profile::Librdkafka || c.is_set("enable.idempotence") {
+        return c.flag("enable.idempotence");
+    }
+    java_producer(app, &Arc::from([])).idempotent(scenario.fixes)
+}
+/// The value of a key that one version of a client may lack.
+fn ms_or(c: &Config, name: &str, other: Millis) -> Millis {
+    if c.has(name) { c.ms(name) } else { other }
+}
+fn acks(c: &Config) -> i8 {
+    match c.word("acks") {
+        "0" => 0,
+        "1" => 1,
+        _ => -1,
+    }
+}
+fn java_producer(app: &Application, bootstrap: &Arc<[Addr]>) -> ProducerConfig {
+    let c = &app.config;
+    let set = |name: &str| c.is_set(name).then(|| c.get(name));
+    let number = |name: &str| match set(name) {
+        Some(Setting::Int(n)) => Some(n),
+        _ => None,
+    };
+    let defaults = ProducerConfig::new(java(app.profile), Arc::clone(bootstrap));
+    ProducerConfig {
+        acks: set("acks").map(|_| acks(c)),
+        enable_idempotence: set("enable.idempotence").map(|_| c.flag("enable.idempotence")),
+        max_in_flight: number("max.in.flight.requests.per.connection").map(|n| n.min(i64::from(u16::MAX)) as u16),
+        retries: number("retries").map(|n| n as u32),
+        batch_size: c.int("batch.size") as u32,
+        linger: c.ms("linger.ms"),
+        buffer_memory: c.int("buffer.memory") as u64,
+        max_request_size: c.int("max.request.size") as u32,
+        max_block: c.ms("max.block.ms"),
+        delivery_timeout: c.ms("delivery.timeout.ms"),
+        request_timeout: c.ms("request.timeout.ms"),
+        retry_backoff: c.ms("retry.backoff.ms"),
+        retry_backoff_max: ms_or(c, "retry.backoff.max.ms", defaults.retry_backoff_max),
+        reconnect_backoff: c.ms("reconnect.backoff.ms"),
+        reconnect_backoff_max: c.ms("reconnect.backoff.max.ms"),
+        setup_timeout: c.ms("socket.connection.setup.timeout.ms"),
+        setup_timeout_max: c.ms("socket.connection.setup.timeout.max.ms"),
+        metadata_max_age: c.ms("metadata.max.age.ms"),
+        rebootstrap: c.has("metadata.recovery.strategy") && c.word("metadata.recovery.strategy") == "rebootstrap",
+        rebootstrap_trigger: ms_or(c, "metadata.recovery.rebootstrap.trigger.ms", defaults.rebootstrap_trigger),
+        ..defaults
+    }
+}
+fn producer_client(app: &Application, bootstrap: &Arc<[Addr]>) -> ProducerClientConfig {
+    ProducerClientConfig::Java(Box::new(java_producer(app, bootstrap)))
+}
+
+fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> ReaderAppConfig {
+    let partitions = reader
+        .topics
+        .iter()
+        .flat_map(|t| {
+            let n = scenario.topics[usize::from(t.0)].assignment.len() as u16;
+            (0..n).map(|p| TopicPartition { topic: *t, partition: p })
+        })
+        .collect();
+    let c = &reader.config;
+    let network = NetworkConfig {
+        topics: Some(reader.topics.iter().copied().collect()),
+        request_timeout: ms_or(c, "request.timeout.ms", Millis(30_000)),
+        setup_timeout: c.ms("socket.connection.setup.timeout.ms"),
+        setup_timeout_max: ms_or(c, "socket.connection.setup.timeout.max.ms", Millis(30_000)),
+        reconnect_backoff: c.ms("reconnect.backoff.ms"),
+        reconnect_backoff_max: c.ms("reconnect.backoff.max.ms"),
+        retry_backoff: c.ms("retry.backoff.ms"),
+        retry_backoff_max: ms_or(c, "retry.backoff.max.ms", Millis(1_000)),
+        metadata_max_age: c.ms("metadata.max.age.ms"),
+        rebootstrap_trigger: (c.has("metadata.recovery.strategy")
+            && c.word("metadata.recovery.strategy") == "rebootstrap")
+            .then(|| ms_or(c, "metadata.recovery.rebootstrap.trigger.ms", Millis(300_000))),
+        ..NetworkConfig::new(Arc::clone(bootstrap))
+    };
+    let consumer = ConsumerConfig {
+        fetch_min_bytes: c.int("fetch.min.bytes") as u32,
+        fetch_max_wait: if c.has("fetch.max.wait.ms") { c.ms("fetch.max.wait.ms") } else { c.ms("fetch.wait.max.ms") },
+        fetch_max_bytes: c.int("fetch.max.bytes") as u32,
+        max_partition_fetch_bytes: c.int("max.partition.fetch.bytes") as u32,
+        max_poll_records: if c.has("max.poll.records") { c.int("max.poll.records") as u32 } else { 500 },
+        read_committed: c.word("isolation.level") == "read_committed",
+        // A plain reader of the judge reads everything; one that is to begin at the end says so.
+        auto_offset_reset: match c.word("auto.offset.reset") {
+            "latest" if c.is_set("auto.offset.reset") => AutoOffsetReset::Latest,
+            "none" => AutoOffsetReset::None,
+            _ => AutoOffsetReset::Earliest,
+        },
+        request_timeout: ms_or(c, "request.timeout.ms", Millis(30_000)),
+        retry_backoff: c.ms("retry.backoff.ms"),
+        ..ConsumerConfig::default()
+    };
+    let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));
+    ReaderAppConfig {
+        number,
+        partitions,
+        client: ReaderClientConfig::Java(Box::new(network), Arc::new(consumer), hashes),
+        record: reader.record,
+        poll_every: reader.poll_every,
+    }
+}
+
+/// Kafka processes by broker, for whoever needs only that.
+pub type Nodes = BTreeMap<BrokerId, ProcessId>;

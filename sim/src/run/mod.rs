@@ -1,0 +1,337 @@
+//! A scenario at work: the stage, the faults, the workload, the judge, and the outcome.
+//!
+//! A run has three parts. The cluster *forms*: nodes start, elect a controller, register, create the topics. Then comes the
+//! scenario's time zero ([`Run::origin`]): applications and readers start, the workload is offered, faults take place. When
+//! both are over everything *drains*, until nothing is left to wait for or the scenario's bound is reached.
+
+pub mod build;
+mod evidence;
+pub mod faults;
+mod finish;
+mod seen;
+mod stage;
+
+pub use finish::{Finished, finish};
+pub use seen::Seen;
+pub use stage::Stage;
+
+use crate::host::Drive;
+use crate::judge::{Cast, Judge, Sent, TopicInfo};
+use crate::scenario::data::{Fault as Planned, Scenario, Trigger, When};
+use crate::workload::{LineError, Source, instance_of};
+use crate::world::{Fault, Lifecycle, Recorder, World};
+use build::Built;
+use faults::FaultEngine;
+use model::actor::Actor;
+use model::app::{APP, Planned as Send};
+use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime, TopicPartition};
+use std::sync::Arc;
+
+/// Rows of one instance that are offered together: those of one millisecond, which is what a Kafka client's clock tells
+/// apart.
+#[derive(Clone, Debug, Default)]
+struct Bundle {
+    rows: Vec<Row>,
+}
+
+/// The workload of one application.
+#[derive(Clone, Debug)]
+struct Feed {
+    source: Source,
+    next: Option<Send>,
+    topic: u16,
+    /// Number of its first instance among the producers.
+    first_producer: u16,
+    instances: Vec<ProcessId>,
+    bundles: Vec<Bundle>,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Forming,
+    Running,
+    Draining { since: SimTime },
+    Over,
+}
+
+/// How long a cluster may take to form.
+const FORMING: SimTime = SimTime(120_000_000_000);
+/// How often it is looked at whether something is over.
+const LOOK: Nanos = Nanos::millis(100);
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The scenario.
+    pub scenario: Arc<Scenario>,
+    /// The seed.
+    pub seed: u64,
+    /// The world.
+    pub world: World<Actor>,
+    /// Who is which process.
+    pub stage: Arc<Stage>,
+    /// The same for the judge.
+    pub cast: Arc<Cast>,
+    /// Topics for the judge.
+    pub topics: Arc<[TopicInfo]>,
+    /// The judge and whoever else watches.
+    pub seen: Seen,
+    faults: FaultEngine,
+    feeds: Vec<Feed>,
+    /// Applications and readers still to be started, latest first.
+    starts: Vec<(SimTime, ProcessId)>,
+    phase: Phase,
+    next_look: SimTime,
+    /// The scenario's time zero.
+    pub origin: SimTime,
+    workload_ended: Option<SimTime>,
+    /// Events that nobody was there to send.
+    pub unsent: u64,
+    error: Option<LineError>,
+}
+
+impl Run {
+    /// A run from its beginning.
+    ///
+    /// # Errors
+    /// If an events file cannot be opened.
+    pub fn new(scenario: &Arc<Scenario>, seed: u64) -> Result<Self, LineError> {
+        let Built { world, stage, cast, topics } = build::build(scenario, seed);
+        let streams = world.streams();
+        let mut feeds = Vec::new();
+        let mut first_producer = 0;
+        for (number, app) in scenario.applications.iter().enumerate() {
+            let instances = stage.applications[number].clone();
+            let mut source = Source::new(&app.workload, streams, number as u64)?;
+            let next = source.next_send()?;
+            let bundles = vec![Bundle::default(); instances.len()];
+            let count = instances.len() as u16;
+            feeds.push(Feed { source, next, topic: app.topic.0, first_producer, instances, bundles });
+            first_producer += count;
+        }
+        let faults = FaultEngine::new(scenario, &stage, Vec::new(), streams);
+        let watcher = faults.watcher();
+        let mut run = Self {
+            scenario: Arc::clone(scenario),
+            seed,
+            seen: Seen::new(Judge::new(&cast, &topics), watcher, cast.readers.len()),
+            world,
+            stage: Arc::new(stage),
+            cast: Arc::new(cast),
+            topics: topics.into(),
+            faults,
+            feeds,
+            starts: Vec::new(),
+            phase: Phase::Forming,
+            next_look: SimTime::ZERO,
+            origin: SimTime::ZERO,
+            workload_ended: None,
+            unsent: 0,
+            error: None,
+        };
+        run.seen.forming = true;
+        Ok(run)
+    }
+
+    /// Keeps the trace of some simulated seconds.
+    pub fn record(&mut self, recorder: Recorder) {
+        self.world.record(recorder);
+    }
+    /// Why the run could not go on.
+    pub fn error(&self) -> Option<&LineError> {
+        self.error.as_ref()
+    }
+    /// The faults.
+    pub fn faults(&self) -> &FaultEngine {
+        &self.faults
+    }
+    /// When the workload had been offered.
+    pub fn workload_ended(&self) -> Option<SimTime> {
+        self.workload_ended
+    }
+    /// Whether the scenario's time zero has come.
+    pub fn has_begun(&self) -> bool {
+        self.phase != Phase::Forming
+    }
+
+    // ---- forming
+
+    fn start_nodes(&mut self, life: &mut impl Lifecycle) {
+        for process in self.stage.nodes.values().copied().collect::<Vec<_>>() {
+            self.world.inject(&Fault::Start(process), life, &mut self.seen);
+        }
+    }
+
+    /// Every broker serves, every partition has its whole ISR, and every broker knows it.
+    fn formed(&self) -> bool {
+        self.stage.nodes.values().all(|p| {
+            let Some(node) = self.world.process(*p).and_then(Actor::node) else { return false };
+            node.serves()
+                && self.scenario.topics.iter().all(|t| {
+                    t.assignment.iter().enumerate().all(|(i, replicas)| {
+                        let tp = TopicPartition { topic: t.id, partition: i as u16 };
+                        node.image().partition(tp).is_some_and(|r| r.isr.len() == replicas.len() && r.has_leader())
+                    })
+                })
+        })
+    }
+
+    /// Time zero: the next whole second at least a second away, so that what has formed comes to rest.
+    fn begin(&mut self) {
+        let second = 1_000_000_000;
+        self.origin = SimTime((self.world.now().0 / second + 2) * second);
+        self.phase = Phase::Running;
+        let after = |d: SimTime| self.origin + Nanos(d.0);
+        let apps = self.scenario.applications.iter().zip(&self.stage.applications);
+        self.starts = apps.flat_map(|(app, p)| p.iter().map(move |p| (app.start, *p))).collect();
+        self.starts.extend(self.scenario.readers.iter().map(|r| r.start).zip(self.stage.readers.iter().copied()));
+        self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
+        self.starts.sort_by(|a, b| b.cmp(a));
+        let drawn = self.scenario.schedule(self.seed).into_iter().map(|f| shift(f, self.origin)).collect();
+        self.faults = FaultEngine::new(&self.scenario, &self.stage, drawn, self.world.streams());
+        self.seen.begin(self.faults.watcher());
+        self.next_look = self.origin;
+    }
+
+    // ---- the workload
+
+    fn next_offer(&self) -> Option<SimTime> {
+        let first = self.feeds.iter().filter_map(|f| f.next.as_ref()).map(|n| n.at).min()?;
+        Some(self.origin + Nanos(first.millis().0 as u64 * 1_000_000))
+    }
+
+    /// Offers the sends of one millisecond.
+    fn offer(&mut self, at: SimTime) {
+        let until = at + Nanos::millis(1);
+        for feed in &mut self.feeds {
+            while let Some(send) = feed.next.filter(|n| self.origin + Nanos(n.at.0) < until) {
+                feed.next = match feed.source.next_send() {
+                    Ok(next) => next,
+                    Err(error) => {
+                        self.error.get_or_insert(error);
+                        None
+                    }
+                };
+                let instance = instance_of(send.key, feed.instances.len());
+                if !self.world.is_up(feed.instances[instance]) {
+                    self.unsent += 1;
+                    continue;
+                }
+                let producer = feed.first_producer + instance as u16;
+                let ghost = self.seen.judge.ledger.enter(at, model::base::TopicId(feed.topic), producer, flags(&send));
+                feed.bundles[instance].rows.push(Row { ghost: Ghost::new(ghost), ..send.row() });
+            }
+            for (bundle, process) in feed.bundles.iter_mut().zip(&feed.instances) {
+                if !bundle.rows.is_empty() {
+                    let rows = std::mem::take(&mut bundle.rows);
+                    self.world.offer(at, Addr { process: *process, port: APP }, rows.into());
+                }
+            }
+        }
+        if self.feeds.iter().all(|f| f.next.is_none()) {
+            self.workload_ended = Some(at);
+            self.faults.workload_ended(at);
+            self.seen.judge.stalls.until = Some(at);
+        }
+    }
+
+    // ---- the end
+
+    /// Nothing more is to be expected: everything is decided and delivered.
+    fn at_rest(&self) -> bool {
+        let producers = self.stage.applications.iter().flatten();
+        let decided = producers.filter_map(|p| self.world.process(*p).and_then(Actor::producer)).all(|a| !a.is_busy());
+        decided && self.formed() && evidence::caught_up(self)
+    }
+
+    fn look(&mut self, life: &mut impl Lifecycle) {
+        let now = self.world.now();
+        self.next_look = now + LOOK;
+        match self.phase {
+            Phase::Running if self.workload_ended.is_some() && self.starts.is_empty() && self.faults.is_over() => {
+                self.phase = Phase::Draining { since: now };
+                for process in self.stage.applications.iter().flatten().copied().collect::<Vec<_>>() {
+                    self.world.inject(&Fault::Signal(Addr { process, port: APP }, Signal::Drain), life, &mut self.seen);
+                }
+            }
+            Phase::Draining { since } => {
+                let bound = since + Nanos(self.scenario.drain.0.max(self.scenario.liveness.0));
+                if now >= bound || self.at_rest() {
+                    self.phase = Phase::Over;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn after_turn(&mut self) {
+        while let Some(crashed) = self.world.take_crashed() {
+            self.faults.on_crashed(crashed);
+        }
+        self.faults.absorb(&mut self.seen.watcher);
+    }
+}
+
+impl Drive for Run {
+    fn turn(&mut self, life: &mut impl Lifecycle) -> bool {
+        if self.phase == Phase::Forming {
+            if self.world.now() == SimTime::ZERO && !self.stage.nodes.values().any(|p| self.world.is_up(*p)) {
+                self.start_nodes(life);
+            }
+            self.world.turn(life, &mut self.seen);
+            if self.world.now() >= self.next_look {
+                self.next_look = self.world.now() + LOOK;
+                if self.formed() || self.world.now() >= FORMING {
+                    self.begin();
+                }
+            }
+            return true;
+        }
+        if self.phase == Phase::Over || self.error.is_some() {
+            return false;
+        }
+        // What the run itself has to do comes before the world's events of the same instant, in this order.
+        let world = self.world.next_at().unwrap_or(SimTime(u64::MAX));
+        let start = self.starts.last().map_or(SimTime(u64::MAX), |(at, _)| *at);
+        let fault = self.faults.next_at().unwrap_or(SimTime(u64::MAX));
+        let offer = self.next_offer().unwrap_or(SimTime(u64::MAX));
+        let next = world.min(start).min(fault).min(offer).min(self.next_look);
+        if next == start {
+            self.world.idle_until(start.max(self.world.now()), life);
+            let (_, process) = self.starts.pop().expect("the next start");
+            self.world.inject(&Fault::Start(process), life, &mut self.seen);
+        } else if next == fault {
+            self.world.idle_until(fault.max(self.world.now()), life);
+            self.faults.due(&mut self.world, life, &mut self.seen);
+        } else if next == offer {
+            self.world.idle_until(offer.max(self.world.now()), life);
+            self.offer(offer);
+        } else if next == self.next_look {
+            self.world.idle_until(self.next_look.max(self.world.now()), life);
+            self.look(life);
+        } else {
+            self.world.turn(life, &mut self.seen);
+            self.after_turn();
+        }
+        true
+    }
+}
+
+fn flags(send: &Send) -> u8 {
+    let flag = |on, bit| if on { bit } else { 0 };
+    flag(send.poison, Sent::POISON)
+        | flag(send.late_by > Nanos::ZERO, Sent::LATE)
+        | flag(send.held > Nanos::ZERO, Sent::OUT_OF_ORDER)
+        | flag(send.copy_of.is_some(), Sent::RESENT)
+}
+
+/// Times of a fault count from the scenario's time zero.
+fn shift(fault: Planned<Nanos>, origin: SimTime) -> Planned<Nanos> {
+    let when = match fault.when {
+        When::At(at) => When::At(at + Nanos(origin.0)),
+        When::On(trigger) => When::On(Trigger { from: origin + Nanos(trigger.from.0), ..trigger }),
+        point @ When::CrashPoint { .. } => point,
+    };
+    Planned { when, ..fault }
+}

@@ -1,0 +1,98 @@
+//! Who watches a run: the judge, the triggers of faults, and the latencies of readers.
+
+use super::faults::Watcher;
+use crate::judge::Judge;
+use crate::world::Observer;
+use model::base::{Addr, Event, Ghost, Layer, ProcessId, Shown, SimTime};
+
+/// Latencies of one layer in ms: how many of each; the last one counts all above.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies(Vec<u32>);
+impl Latencies {
+    const MOST: usize = 600_000;
+    fn add(&mut self, ms: u64) {
+        let i = (ms as usize).min(Self::MOST);
+        if self.0.len() <= i {
+            self.0.resize(i + 1, 0);
+        }
+        self.0[i] += 1;
+    }
+    /// The latency that `per_mille` of the events did not exceed; 0 without events.
+    pub fn percentile(&self, per_mille: u64) -> u64 {
+        let all: u64 = self.0.iter().map(|n| u64::from(*n)).sum();
+        let rank = (all * per_mille).div_ceil(1000);
+        let mut sum = 0;
+        self.0
+            .iter()
+            .position(|n| {
+                sum += u64::from(*n);
+                sum >= rank && all > 0
+            })
+            .unwrap_or(0) as u64
+    }
+}
+
+/// Who watches.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The judge.
+    pub judge: Judge,
+    /// Events that faults wait for.
+    pub watcher: Watcher,
+    /// From sending to delivery, by reader.
+    pub latencies: Vec<Latencies>,
+    /// The cluster still forms: faults are not counted, triggers do not see it.
+    pub forming: bool,
+}
+impl Seen {
+    pub(super) fn new(judge: Judge, watcher: Watcher, readers: usize) -> Self {
+        Self { judge, watcher, latencies: vec![Latencies::default(); readers], forming: true }
+    }
+    pub(super) fn begin(&mut self, watcher: Watcher) {
+        self.watcher = watcher;
+        self.forming = false;
+        self.judge.coverage = crate::judge::Coverage::default();
+    }
+}
+impl Observer for Seen {
+    fn event(&mut self, at: SimTime, id: u64, cause: u64, process: ProcessId, event: &Event) {
+        self.judge.event(at, id, cause, process, event);
+        if !self.forming {
+            self.watcher.event(at, id, cause, process, event);
+        }
+    }
+    fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
+        self.judge.shown(at, process, shown);
+        if let Layer::Read(reader) = shown.layer {
+            let latencies = &mut self.latencies[usize::from(reader)];
+            for row in &shown.batch.rows[shown.from as usize..shown.to as usize] {
+                if row.ghost != Ghost::NONE
+                    && let Some(sent) = self.judge.ledger.get(row.ghost.open())
+                {
+                    latencies.add((at.millis().0 as u64).saturating_sub(u64::from(sent.at_ms)));
+                }
+            }
+        }
+    }
+    fn message(&mut self, at: SimTime, to: Addr, from: Addr, name: &'static str, bytes: u32) {
+        self.judge.message(at, to, from, name, bytes);
+    }
+    fn fault(&mut self, at: SimTime, process: Option<ProcessId>, what: &'static str) {
+        if !self.forming {
+            self.judge.fault(at, process, what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_ranks() {
+        let mut l = Latencies::default();
+        (1..=100).for_each(|ms| l.add(ms));
+        assert_eq!((l.percentile(500), l.percentile(990), l.percentile(1000)), (50, 99, 100));
+        assert_eq!(Latencies::default().percentile(500), 0);
+    }
+}

@@ -1,0 +1,479 @@
+//! A scenario ready to run: plain data in which nothing has to be looked up or parsed any more.
+
+use super::expect::Expectation;
+use super::keys::{Config, Profile};
+pub use super::raw::{Pace, Skew, TimeUnit};
+pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
+use model::app::Shopping;
+use model::base::{BrokerId, Fixes, Nanos, SimTime, TopicId, TopicPartition};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Everything between two values of time, both included; the seed draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// Smallest.
+    pub low: Nanos,
+    /// Largest.
+    pub high: Nanos,
+}
+
+/// A scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name: `kafka/steady`.
+    pub name: String,
+    /// One line.
+    pub description: String,
+    /// What no source states; echoed in the outcome.
+    pub assumptions: BTreeMap<String, Json>,
+    /// Fixes in force.
+    pub fixes: Fixes,
+    /// Longest wait after the workload and the last fault.
+    pub drain: Nanos,
+    /// Bound of the liveness law.
+    pub liveness: Nanos,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Machines in the order of [`Cluster`], applications' instances, readers; see [`Scenario::machine_of`].
+    pub machines: Vec<Machine>,
+    /// The network.
+    pub network: Network,
+    /// Costs of work on every machine.
+    pub costs: Costs,
+    /// Topics; [`TopicId`] is the place in this list.
+    pub topics: Vec<Topic>,
+    /// Applications.
+    pub applications: Vec<Application>,
+    /// Readers.
+    pub readers: Vec<Reader>,
+    /// Faults as declared; [`Scenario::schedule`] draws from the seed what they leave open.
+    pub faults: Vec<FaultSpec>,
+    /// What must hold.
+    pub expectations: Vec<Expectation>,
+}
+
+/// The Kafka cluster.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Nodes, each with its server keys.
+    pub nodes: Vec<Node>,
+    /// Feature levels.
+    pub features: Config,
+}
+/// A node: broker and controller.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// `node.id`, from 1.
+    pub id: BrokerId,
+    /// Its server keys.
+    pub config: Config,
+    /// Its machine, by place in [`Scenario::machines`].
+    pub machine: usize,
+}
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Name; of a machine that nobody declared, that of its only process.
+    pub name: String,
+    /// Cores.
+    pub cores: u16,
+    /// Bytes a second.
+    pub disk_bandwidth: u64,
+    /// What one flush takes besides its bytes.
+    pub disk_flush: Nanos,
+    /// Bytes.
+    pub disk_capacity: u64,
+}
+/// What work costs. Assumptions, all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Start of a broker process.
+    pub start: Range,
+    /// Loading a log after a clean stop.
+    pub load_log: Nanos,
+    /// Recovering a log after an unclean stop.
+    pub recover_log: Nanos,
+    /// From the arrival of a metadata record until a broker acts on it.
+    pub apply_metadata: Range,
+    /// One request.
+    pub request: Nanos,
+    /// One record of a request.
+    pub record: Nanos,
+}
+/// The network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// One way.
+    pub latency: Range,
+    /// Bytes a second of a machine's link, each way.
+    pub bandwidth: u64,
+    /// Pairs of machines that differ, both ways.
+    pub links: Vec<Link>,
+}
+/// A pair of machines that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Machines of one side.
+    pub from: Vec<usize>,
+    /// Machines of the other.
+    pub to: Vec<usize>,
+    /// One way.
+    pub latency: Range,
+    /// Bytes a second.
+    pub bandwidth: u64,
+}
+/// A topic.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    /// Its number.
+    pub id: TopicId,
+    /// Name.
+    pub name: String,
+    /// Replicas of each partition, the preferred leader first.
+    pub assignment: Vec<Vec<BrokerId>>,
+    /// Its keys; those not set have their server's value.
+    pub config: Config,
+}
+/// An application that sends.
+#[derive(Clone, Debug)]
+pub struct Application {
+    /// Name.
+    pub name: String,
+    /// Client library.
+    pub profile: Profile,
+    /// Where it sends to.
+    pub topic: TopicId,
+    /// Its client's keys.
+    pub config: Config,
+    /// The machine of each instance, by place in [`Scenario::machines`]; sessions are dealt out over instances.
+    pub instances: Vec<usize>,
+    /// What it sends.
+    pub workload: Workload,
+    /// When it starts.
+    pub start: SimTime,
+}
+/// A plain consumer.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// Name.
+    pub name: String,
+    /// Client library.
+    pub profile: Profile,
+    /// What it reads.
+    pub topics: Vec<TopicId>,
+    /// Its client's keys.
+    pub config: Config,
+    /// Its machine, by place in [`Scenario::machines`].
+    pub machine: usize,
+    /// From the end of one poll to the next.
+    pub poll_every: Nanos,
+    /// What it does with one record.
+    pub record: Nanos,
+    /// When it starts.
+    pub start: SimTime,
+}
+/// Where events come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// The generator.
+    Shoppers(Shopping),
+    /// A file.
+    EventsFile(EventsFile),
+}
+/// Events from a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventsFile {
+    /// The file.
+    pub file: EventsIn,
+    /// Pointer to the key.
+    pub key: Pointer,
+    /// Pointer to the event id; the line's number where none is given.
+    pub event_id: Option<Pointer>,
+    /// Pointer to the event time.
+    pub event_time: Pointer,
+    /// Unit of the event time.
+    pub event_time_unit: TimeUnit,
+    /// When events are sent.
+    pub pace: Pace,
+    /// Events a second, for [`Pace::Rate`].
+    pub rate: u32,
+    /// Most events.
+    pub max_events: u32,
+    /// Nothing is sent after this.
+    pub duration: Nanos,
+}
+/// Where the lines are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventsIn {
+    /// On disk.
+    Disk(PathBuf),
+    /// In the binary: name and text.
+    Embedded(PathBuf, &'static str),
+}
+impl EventsIn {
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        let (Self::Disk(path) | Self::Embedded(path, _)) = self;
+        path
+    }
+}
+/// A JSON pointer (RFC 6901), taken apart. A string met on the way is read as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer(pub Vec<String>);
+impl Pointer {
+    /// Takes a pointer apart.
+    ///
+    /// # Errors
+    /// What a pointer looks like.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let rest = text.strip_prefix('/').ok_or("a JSON pointer begins with `/`, as in `/payload/event_id`")?;
+        Ok(Self(rest.split('/').map(|t| t.replace("~1", "/").replace("~0", "~")).collect()))
+    }
+}
+
+/// Whom a fault meets: found out when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// The active controller.
+    Controller,
+    /// The leader of a partition.
+    LeaderOf(TopicPartition),
+    /// The in-sync follower of a partition with the lowest number.
+    FollowerOf(TopicPartition),
+    /// Every replica of a partition.
+    ReplicasOf(TopicPartition),
+    /// A node.
+    Broker(BrokerId),
+    /// A node that is up; the fault stream draws.
+    AnyBroker,
+    /// Every node.
+    AllBrokers,
+    /// Every node that is not on the other side of the same fault.
+    OtherBrokers,
+    /// The node with the lowest number that leads no partition of the topic.
+    LeadsNoneOf(TopicId),
+    /// An application, by place in [`Scenario::applications`]; all instances if none is named.
+    Application(u16, Option<u16>),
+    /// A reader, by place in [`Scenario::readers`].
+    Reader(u16),
+    /// Every application and reader.
+    AllClients,
+    /// Every process of a machine, by place in [`Scenario::machines`].
+    Machine(u16),
+}
+
+/// A fault as declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultSpec {
+    /// One fault, perhaps with times left open.
+    One(Fault<Range>),
+    /// Many, drawn from the seed.
+    Chaos(Chaos),
+}
+/// A fault; `T` is [`Range`] as declared and [`Nanos`] once drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault<T> {
+    /// Its name, unique in the scenario.
+    pub name: String,
+    /// When it begins.
+    pub when: When<T>,
+    /// What happens.
+    pub action: Action<T>,
+    /// How long it lasts; `None` to the end. Of a kill or a stop: until the restart.
+    pub lasts: Option<T>,
+}
+/// When a fault begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum When<T> {
+    /// At a time from the start of the run.
+    At(T),
+    /// On an event.
+    On(Trigger),
+    /// Just before an effect of a process.
+    CrashPoint {
+        /// Which process.
+        process: Target,
+        /// Which effects count.
+        effect: EffectKind,
+        /// Which of them, from 1.
+        nth: u64,
+    },
+}
+/// An event that starts a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    /// Which events count.
+    pub event: TriggerEvent,
+    /// Only those that this process reports.
+    pub of: Option<Target>,
+    /// Only those of this partition.
+    pub partition: Option<TopicPartition>,
+    /// Which of them, from 1.
+    pub count: u32,
+    /// Counted from this time on.
+    pub from: SimTime,
+    /// How long after it the fault begins.
+    pub delay: Nanos,
+}
+/// What a trigger waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TriggerEvent {
+    /// A trace event of this name ([`model::base::Event::name`]).
+    Traced(&'static str),
+    /// The fault of this name begins.
+    FaultBegins(String),
+    /// The fault of this name ends.
+    FaultEnds(String),
+    /// The last event of the workload has been offered.
+    WorkloadEnds,
+}
+/// What a fault does. Where it lasts, the end undoes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action<T> {
+    /// SIGKILL, or power loss of the machine.
+    Kill {
+        /// Whom.
+        target: Vec<Target>,
+        /// What the network tells the others meanwhile.
+        dead: Dead,
+        /// Unflushed data is lost.
+        power: bool,
+    },
+    /// SIGTERM.
+    Stop {
+        /// Whom.
+        target: Vec<Target>,
+        /// What the network tells the others meanwhile.
+        dead: Dead,
+    },
+    /// Starts what is dead.
+    Restart {
+        /// Whom.
+        target: Vec<Target>,
+    },
+    /// SIGSTOP.
+    Freeze {
+        /// Whom.
+        target: Vec<Target>,
+    },
+    /// SIGCONT.
+    Thaw {
+        /// Whom.
+        target: Vec<Target>,
+    },
+    /// No packets pass.
+    Partition(Cut),
+    /// Packets pass badly.
+    Link {
+        /// Between whom.
+        cut: Cut,
+        /// How badly.
+        trouble: Trouble<T>,
+    },
+    /// A bad disk.
+    Disk {
+        /// Whose.
+        target: Vec<Target>,
+        /// Added to each write and flush.
+        slower: Option<T>,
+        /// Bytes a second that are left.
+        bandwidth: Option<u64>,
+        /// No write succeeds.
+        full: bool,
+    },
+    /// Fewer cores.
+    Cpu {
+        /// Whose.
+        target: Vec<Target>,
+        /// Parts per million that are left.
+        share: u32,
+    },
+    /// A clock that is off.
+    Clock {
+        /// Whose.
+        target: Vec<Target>,
+        /// How far, in ns.
+        shift: i64,
+    },
+    /// Preferred leader election.
+    MoveLeaders {
+        /// Of these topics.
+        topics: Vec<TopicId>,
+    },
+    /// One node after the other.
+    RollingRestart {
+        /// Which nodes.
+        target: Vec<Target>,
+        /// Killed, else stopped.
+        killed: bool,
+        /// The active controller comes last.
+        controller_last: bool,
+        /// From death to start.
+        restart: T,
+        /// From full ISRs to the next node's turn.
+        pause: Nanos,
+        /// What the network tells the others meanwhile.
+        dead: Dead,
+    },
+    /// False metadata answers.
+    ForgetTopic {
+        /// Whose answers.
+        target: Vec<Target>,
+        /// Topics left out.
+        topics: Vec<TopicId>,
+        /// How many answers at most.
+        answers: Option<u32>,
+    },
+}
+/// Two groups of processes and the ports between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// One side.
+    pub from: Vec<Target>,
+    /// The other.
+    pub to: Vec<Target>,
+    /// Which listeners: packets of connections to other ones pass.
+    pub ports: Ports,
+    /// Only packets from `from` to `to` are concerned.
+    pub one_way: bool,
+}
+/// What a bad link does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trouble<T> {
+    /// Added to each packet.
+    pub delay: Option<T>,
+    /// Bytes a second that are left.
+    pub bandwidth: Option<u64>,
+    /// Packets lost, parts per million.
+    pub loss: u32,
+    /// Packets doubled, parts per million.
+    pub doubled: u32,
+    /// Up and down times of a flapping link. Drawn anew each time, so they stay ranges.
+    pub flap: Option<(Range, Range)>,
+}
+/// Many faults, drawn from the seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chaos {
+    /// Its name; the faults are called `NAME-0`, `NAME-1`...
+    pub name: String,
+    /// Between these times.
+    pub from: Nanos,
+    /// See `from`.
+    pub to: Nanos,
+    /// How many, both included.
+    pub faults: (u32, u32),
+    /// Which kinds.
+    pub kinds: Vec<super::raw_fault::Kind>,
+    /// Whom, besides whom a kind always means.
+    pub target: Vec<Target>,
+    /// How long each lasts.
+    pub lasts: Range,
+    /// What the network may tell the others.
+    pub dead: Vec<Dead>,
+    /// How many nodes may be down or cut off at a time.
+    pub most_down: u32,
+    /// Topics for kinds that need some.
+    pub topics: Vec<TopicId>,
+}

@@ -1,0 +1,37 @@
+//! Names of events that a fault can wait for.
+
+/// Trace events by name, as [`model::base::Event::name`] gives them; notes of test processes are none.
+pub const TRACED: &[&str] = &[
+    "partition-changed",
+    "became-leader",
+    "became-follower",
+    "appended",
+    "truncated",
+    "high-watermark",
+    "produce-answered",
+    "client-error",
+    "acked",
+    "send-failed",
+    "retried",
+    "producer-epoch-bumped",
+    "producer-fatal",
+    "position",
+    "fencing",
+    "registration",
+    "quorum",
+    "controller",
+    "metadata-applied",
+    "recovered",
+    "connection",
+];
+/// A fault has begun.
+pub const FAULT_BEGINS: &str = "fault-begins";
+/// A fault has ended.
+pub const FAULT_ENDS: &str = "fault-ends";
+/// The last event of the workload has been offered.
+pub const WORKLOAD_ENDS: &str = "workload-ends";
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static str> {
+    TRACED.iter().copied().chain([FAULT_BEGINS, FAULT_ENDS, WORKLOAD_ENDS])
+}

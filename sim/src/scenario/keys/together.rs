@@ -1,0 +1,131 @@
+//! Keys that contradict each other: what the real clients refuse to start with, and what they silently switch off.
+
+use super::{Config, Profile, Setting, Side};
+
+/// Two keys that cannot stand together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The key to point at.
+    pub key: &'static str,
+    /// What the client would say.
+    pub message: String,
+}
+
+/// Applies what a client derives from its keys, and lists what it would refuse (`ProducerConfig.postProcessParsedConfig`,
+/// `rd_kafka_conf_finalize`).
+pub fn conflicts(config: &mut Config) -> Vec<Conflict> {
+    match config.side() {
+        Side::Producer(Profile::Librdkafka) => rdkafka_producer(config),
+        Side::Producer(_) => java_producer(config),
+        Side::Consumer(_) => consumer(config),
+        Side::Server | Side::Feature | Side::Topic => Vec::new(),
+    }
+}
+
+fn conflict(key: &'static str, message: impl Into<String>) -> Conflict {
+    Conflict { key, message: message.into() }
+}
+
+/// What idempotence does not go with: the key and the demand.
+fn against_idempotence(config: &Config) -> Vec<(&'static str, &'static str)> {
+    let mut list = Vec::new();
+    if config.word("acks") != "all" {
+        list.push(("acks", "acks=all"));
+    }
+    if config.int("retries") == 0 {
+        list.push(("retries", "retries above 0"));
+    }
+    if config.int("max.in.flight.requests.per.connection") > 5 {
+        list.push(("max.in.flight.requests.per.connection", "at most 5 requests in flight"));
+    }
+    list
+}
+
+fn java_producer(config: &mut Config) -> Vec<Conflict> {
+    let mut list = Vec::new();
+    let against = against_idempotence(config);
+    if config.flag("enable.idempotence") && !against.is_empty() {
+        if config.is_set("enable.idempotence") {
+            list.extend(
+                against.iter().map(|(key, demand)| conflict(key, format!("an idempotent producer demands {demand}"))),
+            );
+        } else {
+            // KIP-679: a contradicting key that is set by hand switches the default off; in flight above 5 is refused.
+            let in_flight = "max.in.flight.requests.per.connection";
+            if let Some((key, demand)) = against.iter().find(|(key, _)| *key == in_flight) {
+                list.push(conflict(key, format!("idempotence is on by default and demands {demand}")));
+            }
+            config.set_default("enable.idempotence", Setting::Flag(false));
+        }
+    }
+    let least = config.int("linger.ms").saturating_add(config.int("request.timeout.ms"));
+    if config.int("delivery.timeout.ms") < least {
+        if config.is_set("delivery.timeout.ms") {
+            list.push(conflict("delivery.timeout.ms", format!("below linger.ms + request.timeout.ms = {least}")));
+        } else {
+            // KafkaProducer.configureDeliveryTimeout raises a default that is too small.
+            config.set_default("delivery.timeout.ms", Setting::Int(least.min(i64::from(i32::MAX))));
+        }
+    }
+    list
+}
+
+fn rdkafka_producer(config: &mut Config) -> Vec<Conflict> {
+    let mut list = Vec::new();
+    if config.flag("enable.idempotence") {
+        // P-30: what is not set by hand is adjusted, the rest is refused.
+        config.set_default("max.in.flight.requests.per.connection", Setting::Int(5));
+        list.extend(
+            against_idempotence(config)
+                .iter()
+                .map(|(key, demand)| conflict(key, format!("an idempotent producer demands {demand}"))),
+        );
+    }
+    let (timeout, linger) = (config.int("message.timeout.ms"), config.int("linger.ms"));
+    if timeout != 0 && timeout <= linger {
+        list.push(conflict("message.timeout.ms", format!("must be above linger.ms = {linger}")));
+    }
+    list.extend(backoffs(config));
+    list
+}
+
+fn consumer(config: &Config) -> Vec<Conflict> {
+    let mut list = Vec::new();
+    let (heartbeat, session) = (config.int("heartbeat.interval.ms"), config.int("session.timeout.ms"));
+    if heartbeat >= session {
+        list.push(conflict("heartbeat.interval.ms", format!("must be below session.timeout.ms = {session}")));
+    }
+    if matches!(config.side(), Side::Consumer(Profile::Librdkafka)) {
+        list.extend(backoffs(config));
+    }
+    list
+}
+
+fn backoffs(config: &Config) -> Option<Conflict> {
+    let (first, most) = (config.int("reconnect.backoff.ms"), config.int("reconnect.backoff.max.ms"));
+    (first > most)
+        .then(|| conflict("reconnect.backoff.max.ms", format!("must be at least reconnect.backoff.ms = {first}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_1_switches_idempotence_off_unless_it_was_asked_for() {
+        let mut config = Config::defaults(Side::Producer(Profile::Java));
+        config.set("acks", Setting::Word("1"));
+        assert_eq!(conflicts(&mut config), []);
+        assert!(!config.flag("enable.idempotence"));
+        config.set("enable.idempotence", Setting::Flag(true));
+        assert_eq!(conflicts(&mut config)[0].key, "acks");
+    }
+
+    #[test]
+    fn librdkafka_lowers_in_flight_when_idempotent() {
+        let mut config = Config::defaults(Side::Producer(Profile::Librdkafka));
+        config.set("enable.idempotence", Setting::Flag(true));
+        assert_eq!(conflicts(&mut config), []);
+        assert_eq!(config.int("max.in.flight.requests.per.connection"), 5);
+    }
+}

@@ -1,0 +1,629 @@
+//! A scenario file as written: the one description of its shape. `sim schema` prints the JSON Schema of these types, and the
+//! structural check walks that same schema, so the two cannot differ.
+
+use super::keys::{KEYS, Kind, Lookup, Profile, Side, look_up};
+use super::raw_fault::{Dead, Fault};
+use super::units::{Draw, Duration, Rate, Share, Size};
+use model::base::Nanos;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// A scenario: a pipeline, its configuration, a workload, faults and what is expected to come out.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Raw {
+    /// Name; that of the file if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What happens and what comes out, in one line.
+    pub description: String,
+    /// Another scenario on which this one is laid: a name (`kafka/steady`) or a path relative to this file. Tables are merged,
+    /// `[[...]]` tables by their `name`; all else is replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extends: Option<String>,
+    /// Parts of the extended scenario that are left out, as paths: `faults`, `readers.check`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
+    /// Fixes that are not in force: published bugs and planted defects, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cleared_fixes: Vec<String>,
+    /// What no source states and the scenario takes for granted. Echoed in the outcome.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub assumptions: BTreeMap<String, Json>,
+    /// How the run ends.
+    #[serde(default)]
+    pub run: Run,
+    /// The Kafka cluster.
+    #[serde(default)]
+    pub cluster: Cluster,
+    /// The machines that processes run on.
+    #[serde(default)]
+    pub hosts: Hosts,
+    /// Machines that several processes share, or that differ from the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<Machine>,
+    /// The network between machines.
+    #[serde(default)]
+    pub network: Network,
+    /// Topics. At least one.
+    pub topics: Vec<Topic>,
+    /// Applications that send the workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<Application>,
+    /// Plain consumers, without a group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<Reader>,
+    /// Stream jobs. Reserved: not covered yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Job>,
+    /// What the applications send, unless they have a workload of their own.
+    #[serde(default)]
+    pub workload: Workload,
+    /// What goes wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// What must hold of the outcome.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Expectation>,
+    /// The one change under which the expectations are violated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+}
+
+/// How the run ends.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Run {
+    /// Longest time that is waited after the workload's end and the last fault for everything to arrive.
+    pub drain: Duration,
+    /// Bound of the liveness law: everything moves again this long after the last fault has healed.
+    pub liveness: Duration,
+}
+impl Default for Run {
+    fn default() -> Self {
+        Self { drain: secs(180), liveness: secs(120) }
+    }
+}
+
+/// The Kafka cluster.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Cluster {
+    /// Nodes, numbered from 1. Each is broker and controller.
+    #[schemars(range(min = 1, max = 63))]
+    pub brokers: u16,
+    /// Where controllers run.
+    pub controllers: Controllers,
+    /// Kafka's server keys, for every node.
+    #[serde(skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<ServerKeys>,
+    /// Feature levels.
+    #[serde(skip_serializing_if = "Settings::is_empty")]
+    pub features: Settings<FeatureKeys>,
+    /// Server keys of single nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
+}
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            brokers: 3,
+            controllers: Controllers::Combined,
+            config: Settings::default(),
+            features: Settings::default(),
+            overrides: Vec::new(),
+        }
+    }
+}
+/// Where controllers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Controllers {
+    /// `process.roles=broker,controller` on every node.
+    Combined,
+}
+/// Server keys of one node.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Override {
+    /// Which node.
+    pub broker: u16,
+    /// Its keys.
+    pub config: Settings<ServerKeys>,
+}
+
+/// What a machine can do and what work costs on it. No source states these figures: they stand among the assumptions of the
+/// outcome.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Hosts {
+    /// Processor cores.
+    #[schemars(range(min = 1, max = 1024))]
+    pub cores: u16,
+    /// Disk throughput.
+    pub disk_bandwidth: Rate,
+    /// What one flush takes besides its bytes.
+    pub disk_flush: Duration,
+    /// Disk size.
+    pub disk_capacity: Size,
+    /// From the start of a broker process until it acts (a JVM's start).
+    pub start: Draw<Duration>,
+    /// Loading one partition's log after a clean stop.
+    pub load_log: Duration,
+    /// Recovering one partition's log after an unclean stop (L-22).
+    pub recover_log: Duration,
+    /// From the arrival of a metadata record until a broker acts on it (C-9).
+    pub apply_metadata: Draw<Duration>,
+    /// Work for one request.
+    pub request: Duration,
+    /// Work for one record of a request.
+    pub record: Duration,
+}
+impl Default for Hosts {
+    fn default() -> Self {
+        Self {
+            cores: 4,
+            disk_bandwidth: Rate(400_000_000),
+            disk_flush: millis(4),
+            disk_capacity: Size(1 << 40),
+            start: Draw::Range([secs(2), secs(5)]),
+            load_log: millis(5),
+            recover_log: millis(20),
+            apply_metadata: Draw::Range([millis(1), millis(50)]),
+            request: Duration(Nanos::micros(60)),
+            record: Duration(Nanos(500)),
+        }
+    }
+}
+/// A machine of its own.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Machine {
+    /// Name.
+    pub name: String,
+    /// Processes that run on it: `broker 1`, `application shop`, `reader check`.
+    pub runs: Vec<String>,
+    /// Processor cores, instead of `[hosts]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub cores: Option<u16>,
+    /// Disk throughput, instead of `[hosts]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bandwidth: Option<Rate>,
+    /// Flush time, instead of `[hosts]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_flush: Option<Duration>,
+}
+
+/// The network between machines.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Network {
+    /// One way between two machines.
+    pub latency: Draw<Duration>,
+    /// Of a machine's link, each way.
+    pub bandwidth: Rate,
+    /// What the network tells the others about a dead machine, unless a fault says otherwise.
+    pub dead: Dead,
+    /// Pairs that differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
+}
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            latency: Draw::Range([Duration(Nanos::micros(100)), Duration(Nanos::micros(400))]),
+            bandwidth: Rate(125_000_000),
+            dead: Dead::default(),
+            links: Vec::new(),
+        }
+    }
+}
+/// A pair of machines with a link of its own, both ways.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Link {
+    /// One end.
+    pub from: String,
+    /// The other.
+    pub to: String,
+    /// One way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Draw<Duration>>,
+    /// Each way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Rate>,
+}
+
+/// A topic.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Topic {
+    /// Name.
+    pub name: String,
+    /// Partitions.
+    #[serde(default = "six")]
+    #[schemars(range(min = 1, max = 4096))]
+    pub partitions: u16,
+    /// Replicas of each.
+    #[serde(default = "three")]
+    #[schemars(range(min = 1, max = 63))]
+    pub replication_factor: u16,
+    /// Kafka's topic keys.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<TopicKeys>,
+    /// Replicas of each partition by node number, the preferred leader first; spread round robin if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignment: Option<Vec<Vec<u16>>>,
+}
+
+/// What an application does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApplicationKind {
+    /// Sends its workload to a topic.
+    Producer,
+    /// Reserved: consumes, validates and produces in transactions.
+    Gatekeeper,
+    /// Reserved: sums up what is to be paid.
+    Billing,
+}
+/// An application.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Application {
+    /// Name.
+    pub name: String,
+    /// What it does.
+    #[serde(default = "producer")]
+    pub kind: ApplicationKind,
+    /// Its client library.
+    #[serde(default = "java")]
+    pub profile: Profile,
+    /// The topic it sends to; the only one if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// The client's keys. A producer of its own.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<ProducerKeys>,
+    /// Processes; sessions are dealt out over them.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub instances: u16,
+    /// A workload of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// When it starts.
+    #[serde(default)]
+    pub start: Duration,
+}
+
+/// A plain consumer of whole topics, without a group.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Reader {
+    /// Name; also that of its layer in the outcome.
+    pub name: String,
+    /// Its client library.
+    #[serde(default = "java")]
+    pub profile: Profile,
+    /// What it reads; every topic if not given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+    /// The client's keys, `isolation.level` among them.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<ConsumerKeys>,
+    /// Time between the end of one poll and the next.
+    #[serde(default)]
+    pub poll_every: Duration,
+    /// What the application does with one record.
+    #[serde(default)]
+    pub record: Duration,
+    /// When it starts; late, it finds a backlog.
+    #[serde(default)]
+    pub start: Duration,
+}
+
+/// A stream job: reserved for a later version.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Job {
+    /// Name.
+    pub name: String,
+    /// The engine's keys.
+    #[serde(default)]
+    pub config: BTreeMap<String, Json>,
+    /// Operators of its graph.
+    #[serde(default)]
+    pub operators: Vec<BTreeMap<String, Json>>,
+    /// Its sinks.
+    #[serde(default)]
+    pub sinks: Vec<BTreeMap<String, Json>>,
+}
+
+/// Where events come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadKind {
+    /// Generated: sessions of shoppers.
+    Shoppers,
+    /// From a file.
+    EventsFile,
+}
+/// How session keys are spread over events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skew {
+    /// Few sessions send most events (rank r has a weight of 1/r).
+    Skewed,
+    /// Every session sends alike.
+    Even,
+}
+/// When events of a file are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// At `rate`.
+    Rate,
+    /// As far apart as their event times.
+    EventTime,
+}
+/// Unit of event times in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeUnit {
+    /// Seconds since the Unix epoch.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+}
+/// What an application sends.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Workload {
+    /// Where events come from.
+    pub kind: WorkloadKind,
+    /// Events a second.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub rate: u32,
+    /// How long events are sent (a file may end sooner).
+    pub duration: Duration,
+    /// Most events that are sent. One more in a file is an error.
+    #[schemars(range(min = 1, max = 4_000_000_000_u32))]
+    pub max_events: u32,
+    /// Shoppers at a time: as many keys.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub sessions: u32,
+    /// How keys are spread over events.
+    pub skew: Skew,
+    /// Events that cannot be decoded.
+    pub poison: Share,
+    /// Events with an event time far in the past.
+    pub late: Share,
+    /// How far: within 60 s to 600 s.
+    pub late_by: Draw<Duration>,
+    /// Events that are held back a little.
+    pub out_of_order: Share,
+    /// How long at most: up to 3 s.
+    pub out_of_order_by: Duration,
+    /// Events that are sent a second time with the same event id.
+    pub resent: Share,
+    /// Size of a record on the wire.
+    pub payload: Draw<Size>,
+    /// JSON Lines as `kcat -J` prints them; relative to the scenario's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Where the record's key stands in a line, as a JSON pointer. A string met on the way is read as JSON.
+    pub key: String,
+    /// Where the event id stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    /// Where the event time stands.
+    pub event_time: String,
+    /// Its unit.
+    pub event_time_unit: TimeUnit,
+    /// When a file's events are sent.
+    pub pace: Pace,
+}
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            kind: WorkloadKind::Shoppers,
+            rate: 1_000,
+            duration: secs(60),
+            max_events: 10_000_000,
+            sessions: 200,
+            skew: Skew::Skewed,
+            poison: Share(1_000),
+            late: Share(10_000),
+            late_by: Draw::Fixed(secs(180)),
+            out_of_order: Share(50_000),
+            out_of_order_by: secs(3),
+            resent: Share(20_000),
+            payload: Draw::Range([Size(200), Size(400)]),
+            file: None,
+            key: "/key".into(),
+            event_id: None,
+            event_time: "/ts".into(),
+            event_time_unit: TimeUnit::Milliseconds,
+            pace: Pace::Rate,
+        }
+    }
+}
+
+/// Something that must hold of the outcome.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Expectation {
+    /// A path into the outcome, a comparison, a value: `layers.events.missing = 0`, `max(stalls.*.ms) in 7000..=10700`.
+    /// `*` stands for every name or place.
+    pub that: OneOrMore,
+    /// Why it is so: rule ids, measured rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// The one change under which the expectations are violated: a paired run shows it. Exactly one of the three keys.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Change {
+    /// `PATH=VALUE`, as `--set` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
+    /// A fix that is cleared, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clear_fix: Option<String>,
+    /// A fault that is added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub add_fault: Option<Fault>,
+    /// What comes out then, in one line.
+    pub then: String,
+}
+
+/// One text or several.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMore {
+    /// One.
+    One(String),
+    /// Several.
+    More(Vec<String>),
+}
+impl OneOrMore {
+    /// All of them.
+    pub fn texts(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::More(texts) => texts,
+        }
+    }
+}
+
+/// A table of Kafka's keys; `K` says whose.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Settings<K> {
+    /// Key to value, as written.
+    pub map: BTreeMap<String, Json>,
+    #[serde(skip)]
+    whose: std::marker::PhantomData<K>,
+}
+impl<K> Settings<K> {
+    /// A table of these.
+    pub const fn new(map: BTreeMap<String, Json>) -> Self {
+        Self { map, whose: std::marker::PhantomData }
+    }
+    fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+}
+impl<K> Default for Settings<K> {
+    fn default() -> Self {
+        Self::new(BTreeMap::new())
+    }
+}
+/// Whose keys a [`Settings`] holds.
+pub trait Whose {
+    /// Name in the schema.
+    const NAME: &'static str;
+    /// Sides whose keys may stand there; which of them counts is decided by the profile.
+    const SIDES: &'static [Side];
+}
+/// Server keys.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerKeys;
+/// Feature levels.
+#[derive(Clone, Copy, Debug)]
+pub struct FeatureKeys;
+/// Topic keys.
+#[derive(Clone, Copy, Debug)]
+pub struct TopicKeys;
+/// Producer keys of any client.
+#[derive(Clone, Copy, Debug)]
+pub struct ProducerKeys;
+/// Consumer keys of any client.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsumerKeys;
+impl Whose for ServerKeys {
+    const NAME: &'static str = "ServerKeys";
+    const SIDES: &'static [Side] = &[Side::Server];
+}
+impl Whose for FeatureKeys {
+    const NAME: &'static str = "FeatureKeys";
+    const SIDES: &'static [Side] = &[Side::Feature];
+}
+impl Whose for TopicKeys {
+    const NAME: &'static str = "TopicKeys";
+    const SIDES: &'static [Side] = &[Side::Topic];
+}
+impl Whose for ProducerKeys {
+    const NAME: &'static str = "ProducerKeys";
+    const SIDES: &'static [Side] =
+        &[Side::Producer(Profile::Java), Side::Producer(Profile::Java34), Side::Producer(Profile::Librdkafka)];
+}
+impl Whose for ConsumerKeys {
+    const NAME: &'static str = "ConsumerKeys";
+    const SIDES: &'static [Side] =
+        &[Side::Consumer(Profile::Java), Side::Consumer(Profile::Java34), Side::Consumer(Profile::Librdkafka)];
+}
+impl<K: Whose> JsonSchema for Settings<K> {
+    fn schema_name() -> Cow<'static, str> {
+        K::NAME.into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut properties = Map::new();
+        for key in KEYS.iter().filter(|k| K::SIDES.iter().any(|s| k.serves(*s))) {
+            for name in std::iter::once(&key.name).chain(key.aliases) {
+                let defaults: Vec<_> = K::SIDES
+                    .iter()
+                    .filter_map(|s| match look_up(*s, name) {
+                        Lookup::Known(k) => Some(format!("{s}: {}", k.default)),
+                        _ => None,
+                    })
+                    .collect();
+                let unit = match key.kind {
+                    Kind::Ms(..) => "milliseconds",
+                    Kind::Secs(..) => "seconds",
+                    Kind::Bytes(..) => "bytes",
+                    Kind::Int(..) => "number",
+                    Kind::Flag => "true or false",
+                    Kind::Word(_) => "word",
+                };
+                let text = format!("{unit}; default of {} ({})", defaults.join(", "), key.source);
+                let types = json!(["string", "integer", "boolean"]);
+                properties.insert((*name).to_owned(), json!({ "type": types, "description": text }));
+            }
+        }
+        json_schema!({
+            "type": "object", "properties": properties, "additionalProperties": { "type": "object" }, "x-kafka-keys": K::NAME,
+            "description": "Kafka's own keys, quoted, or dotted as in a properties file: then TOML sees tables."
+        })
+    }
+}
+
+const fn secs(n: u64) -> Duration {
+    Duration(Nanos::secs(n))
+}
+const fn millis(n: u64) -> Duration {
+    Duration(Nanos::millis(n))
+}
+const fn six() -> u16 {
+    6
+}
+const fn three() -> u16 {
+    3
+}
+const fn one() -> u16 {
+    1
+}
+const fn java() -> Profile {
+    Profile::Java
+}
+const fn producer() -> ApplicationKind {
+    ApplicationKind::Producer
+}

@@ -1,0 +1,140 @@
+//! Workloads: shares and ranges within what the definition of lateness allows.
+
+use super::{At, Resolver};
+use crate::scenario::data::{EventsFile, EventsIn, Pointer, Workload};
+use crate::scenario::library;
+use crate::scenario::raw::{self, Skew, WorkloadKind};
+use crate::scenario::units::{Draw, Size};
+use At::Key;
+use model::app::Shopping;
+use model::base::Nanos;
+
+/// Bounds of how far a late event lies back: it must be beyond every window and bound, or the label and the definition of
+/// lateness part.
+const LATE: (Nanos, Nanos) = (Nanos::secs(60), Nanos::secs(600));
+/// Longest hold of an out-of-order event: with its copy it stays within the watermark bound of 5 s.
+const HELD: Nanos = Nanos::secs(3);
+/// Smallest record: key, event id and event time need some room.
+const SMALLEST: u64 = 32;
+
+impl Resolver<'_> {
+    /// Resolves a workload that stands at `path`.
+    pub(super) fn workload(&mut self, path: &[At<'_>], w: &raw::Workload) -> Option<Workload> {
+        let at = |key| [path, &[Key(key)]].concat();
+        let before = self.problems.len();
+        if w.duration.0 == Nanos::ZERO {
+            self.say(&at("duration"), "a workload of no duration sends nothing");
+        }
+        let made = u128::from(w.rate) * u128::from(w.duration.0.0) / 1_000_000_000;
+        if made > u128::from(w.max_events) {
+            let message = format!("rate times duration is {made} events, above max-events = {}", w.max_events);
+            self.say(&at("duration"), message);
+        }
+        let workload = match w.kind {
+            WorkloadKind::Shoppers => self.shoppers(path, w),
+            WorkloadKind::EventsFile => self.events_file(path, w),
+        };
+        workload.filter(|_| self.problems.len() == before)
+    }
+
+    fn shoppers(&mut self, path: &[At<'_>], w: &raw::Workload) -> Option<Workload> {
+        let at = |key| [path, &[Key(key)]].concat();
+        if w.file.is_some() {
+            self.advise(&at("file"), "the shoppers read no file", "write kind = \"events-file\" to read one");
+        }
+        let late_by = self.range(&at("late-by"), w.late_by);
+        if late_by.low < LATE.0 || late_by.high > LATE.1 {
+            self.say(&at("late-by"), "`late-by` is within 60 s to 600 s");
+        }
+        if w.out_of_order_by.0 > HELD {
+            self.say(&at("out-of-order-by"), "`out-of-order-by` is at most 3 s");
+        }
+        let classes = w.poison.0 + w.late.0 + w.out_of_order.0;
+        if classes > 1_000_000 {
+            self.say(&at("poison"), "`poison`, `late` and `out-of-order` are apart: together at most 100 %");
+        }
+        let (small, large) = w.payload.ends();
+        if small > large {
+            self.say(&at("payload"), "the range is empty: its first value is above its second");
+        }
+        if small.0 < SMALLEST || large.0 > 1 << 30 {
+            self.say(&at("payload"), format!("a record has {SMALLEST} B to 1 GiB"));
+        }
+        // All seven: what is wrong was said above, and the caller drops the result then.
+        let bytes = |s: Size| u32::try_from(s.0).unwrap_or(u32::MAX);
+        Some(Workload::Shoppers(Shopping {
+            rate: w.rate,
+            duration: w.duration.0,
+            max_events: w.max_events,
+            sessions: w.sessions,
+            skewed: w.skew == Skew::Skewed,
+            poison: w.poison.0,
+            late: w.late.0,
+            late_by: (late_by.low, late_by.high),
+            out_of_order: w.out_of_order.0,
+            out_of_order_by: w.out_of_order_by.0,
+            resent: w.resent.0,
+            payload: (bytes(small), bytes(large)),
+        }))
+    }
+
+    fn events_file(&mut self, path: &[At<'_>], w: &raw::Workload) -> Option<Workload> {
+        let at = |key| [path, &[Key(key)]].concat();
+        let Some(file) = &w.file else {
+            self.advise(
+                path,
+                "an events file has no `file`",
+                "JSON Lines as `kcat -J` prints them, relative to this file",
+            );
+            return None;
+        };
+        let path_on_disk = library::normal(&self.base.join(file));
+        let found = match (std::fs::metadata(&path_on_disk), library::data(&path_on_disk)) {
+            (Ok(meta), _) if !meta.is_file() => {
+                self.say(&at("file"), format!("{} is no file", path_on_disk.display()));
+                return None;
+            }
+            (Ok(_), _) => EventsIn::Disk(path_on_disk),
+            (Err(_), Some(text)) => EventsIn::Embedded(path_on_disk, text),
+            (Err(e), None) => {
+                self.say(&at("file"), format!("{}: {e}", path_on_disk.display()));
+                return None;
+            }
+        };
+        // These belong to the generator; their defaults say nothing, so only a value of its own is a mistake.
+        let standard = raw::Workload::default();
+        let own = [
+            ("sessions", w.sessions != standard.sessions),
+            ("poison", w.poison != standard.poison),
+            ("late", w.late != standard.late),
+            ("out-of-order", w.out_of_order != standard.out_of_order),
+            ("resent", w.resent != standard.resent),
+            ("payload", w.payload != standard.payload && !matches!(w.payload, Draw::Fixed(_))),
+        ];
+        for (key, set) in own {
+            if set {
+                self.advise(&at(key), format!("`{key}` is for kind = \"shoppers\""), "a file is sent as it is");
+            }
+        }
+        let mut pointer = |key, text: &str| {
+            let result = Pointer::parse(text).map_err(|m| (m, None));
+            self.note(&at(key), result)
+        };
+        let (key, event_time) = (pointer("key", &w.key), pointer("event-time", &w.event_time));
+        let event_id = match &w.event_id {
+            Some(text) => Some(pointer("event-id", text)?),
+            None => None,
+        };
+        Some(Workload::EventsFile(EventsFile {
+            file: found,
+            key: key?,
+            event_id,
+            event_time: event_time?,
+            event_time_unit: w.event_time_unit,
+            pace: w.pace,
+            rate: w.rate,
+            max_events: w.max_events,
+            duration: w.duration.0,
+        }))
+    }
+}

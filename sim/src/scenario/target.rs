@@ -1,0 +1,160 @@
+//! Whom a fault meets, as written: `controller`, `leader of events/3`, `broker 2`, `application shop`.
+
+use super::data::Target;
+use super::problem::nearest;
+use model::base::{BrokerId, TopicId, TopicPartition};
+
+/// What names in a target can mean.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// Nodes, numbered from 1.
+    pub brokers: u16,
+    /// Topics with their partitions, in order.
+    pub topics: &'a [(String, u16)],
+    /// Applications with their instances, in order.
+    pub applications: &'a [(String, u16)],
+    /// Readers, in order.
+    pub readers: &'a [String],
+    /// Declared machines, in order.
+    pub machines: &'a [String],
+}
+
+/// Forms a target may take, for error texts.
+const FORMS: &[&str] = &[
+    "controller",
+    "leader of TOPIC/N",
+    "follower of TOPIC/N",
+    "replicas of TOPIC/N",
+    "broker N",
+    "any broker",
+    "all brokers",
+    "other brokers",
+    "broker that leads none of TOPIC",
+    "application NAME",
+    "application NAME/N",
+    "reader NAME",
+    "all clients",
+    "machine NAME",
+];
+
+impl Names<'_> {
+    /// Reads a target.
+    ///
+    /// # Errors
+    /// What is wrong, and advice.
+    pub fn target(&self, text: &str) -> Result<Target, (String, Option<String>)> {
+        let words: Vec<_> = text.split_whitespace().collect();
+        match words[..] {
+            ["controller"] => Ok(Target::Controller),
+            ["leader", "of", p] => Ok(Target::LeaderOf(self.partition(p)?)),
+            ["follower", "of", p] => Ok(Target::FollowerOf(self.partition(p)?)),
+            ["replicas", "of", p] => Ok(Target::ReplicasOf(self.partition(p)?)),
+            ["any", "broker"] => Ok(Target::AnyBroker),
+            ["all", "brokers"] => Ok(Target::AllBrokers),
+            ["other", "brokers"] => Ok(Target::OtherBrokers),
+            ["all", "clients"] => Ok(Target::AllClients),
+            ["broker", n] => match n.parse::<u16>() {
+                Ok(id) if (1..=self.brokers).contains(&id) => Ok(Target::Broker(BrokerId(i32::from(id)))),
+                _ => Err((format!("there is no broker {n}"), Some(format!("brokers are 1 to {}", self.brokers)))),
+            },
+            ["broker", "that", "leads", "none", "of", t] => Ok(Target::LeadsNoneOf(self.topic(t)?)),
+            ["application", name] => {
+                let (name, instance) = match name.rsplit_once('/') {
+                    Some((name, n)) => (name, Some(n)),
+                    None => (name, None),
+                };
+                let names = self.applications.iter().map(|a| a.0.as_str());
+                let at = place("application", name, names)?;
+                let instance = match instance {
+                    None => None,
+                    Some(n) => match n.parse::<u16>() {
+                        Ok(n) if n < self.applications[at].1 => Some(n),
+                        _ => {
+                            let last = self.applications[at].1 - 1;
+                            return Err((
+                                format!("{name} has no instance {n}"),
+                                Some(format!("instances are 0 to {last}")),
+                            ));
+                        }
+                    },
+                };
+                Ok(Target::Application(at as u16, instance))
+            }
+            ["reader", name] => {
+                Ok(Target::Reader(place("reader", name, self.readers.iter().map(String::as_str))? as u16))
+            }
+            ["machine", name] => {
+                Ok(Target::Machine(place("machine", name, self.machines.iter().map(String::as_str))? as u16))
+            }
+            _ => {
+                let help = match nearest(text, FORMS.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("a target is one of: {}", FORMS.join(", ")),
+                };
+                Err((format!("`{text}` is no target"), Some(help)))
+            }
+        }
+    }
+
+    /// Reads `events/3`.
+    ///
+    /// # Errors
+    /// What is wrong, and advice.
+    pub fn partition(&self, text: &str) -> Result<TopicPartition, (String, Option<String>)> {
+        let Some((topic, number)) = text.rsplit_once('/') else {
+            return Err((format!("`{text}` is no partition"), Some("a partition is TOPIC/N, as in events/3".into())));
+        };
+        let topic = self.topic(topic)?;
+        let (name, partitions) = &self.topics[usize::from(topic.0)];
+        match number.parse::<u16>() {
+            Ok(partition) if partition < *partitions => Ok(TopicPartition { topic, partition }),
+            _ => {
+                let help = format!("partitions of {name} are 0 to {}", partitions - 1);
+                Err((format!("{name} has no partition {number}"), Some(help)))
+            }
+        }
+    }
+
+    /// Reads a topic's name.
+    ///
+    /// # Errors
+    /// What is wrong, and advice.
+    pub fn topic(&self, text: &str) -> Result<TopicId, (String, Option<String>)> {
+        let at = place("topic", text, self.topics.iter().map(|t| t.0.as_str()))?;
+        Ok(TopicId(at as u16))
+    }
+}
+
+fn place<'a>(
+    what: &str,
+    name: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Result<usize, (String, Option<String>)> {
+    names.clone().position(|n| n == name).ok_or_else(|| {
+        let help = match nearest(name, names.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if names.clone().next().is_none() => format!("the scenario has no {what}"),
+            None => format!("there is {}", names.collect::<Vec<_>>().join(", ")),
+        };
+        (format!("there is no {what} `{name}`"), Some(help))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_read_as_people_write_them() {
+        let (topics, applications) = ([("events".to_owned(), 6)], [("shop".to_owned(), 2)]);
+        let names = Names { brokers: 3, topics: &topics, applications: &applications, readers: &[], machines: &[] };
+        assert_eq!(names.target("controller"), Ok(Target::Controller));
+        assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));
+        assert_eq!(names.target("application shop/1"), Ok(Target::Application(0, Some(1))));
+        assert_eq!(names.target("broker 4").unwrap_err().1.unwrap(), "brokers are 1 to 3");
+        assert_eq!(names.target("leader of event/3").unwrap_err().1.unwrap(), "did you mean `events`?");
+        assert!(names.target("leader of events/6").unwrap_err().1.unwrap().contains("0 to 5"));
+        assert_eq!(names.target("contoller").unwrap_err().1.unwrap(), "did you mean `controller`?");
+        assert!(names.target("").is_err());
+    }
+}

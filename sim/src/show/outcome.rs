@@ -1,0 +1,297 @@
+//! The outcome of a run, as `--format json` prints it. Versioned by [`SCHEMA`]: fields may be added, never renamed or removed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// Version of the outcome's shape.
+pub const SCHEMA: u32 = 1;
+
+/// Whether all expectations hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// They do.
+    #[default]
+    Holds,
+    /// At least one does not.
+    Violated,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Values that `--set` changed, as given.
+    pub set: Vec<String>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Host that ran it: `loop` or `madsim`.
+    pub host: String,
+    /// Last link of the digest chain, in hexadecimal: the run's identity.
+    pub digest: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Simulated time at the end, in ms.
+    pub simulated_ms: u64,
+    /// What no source states.
+    pub assumptions: BTreeMap<String, Json>,
+    /// Product versions, and fixes that are not in force.
+    pub fixes: String,
+    /// Work done.
+    pub work: Work,
+    /// What was sent.
+    pub ledger: Ledger,
+    /// What arrived, by layer: a topic or a reader.
+    pub layers: BTreeMap<String, Layer>,
+    /// Windows against late output.
+    pub aggregates: BTreeMap<String, Aggregate>,
+    /// Which exactly-onces held, by job or sink.
+    pub scopes: BTreeMap<String, Scope>,
+    /// Money, by reader.
+    pub values: BTreeMap<String, Value>,
+    /// Producers by name.
+    pub producers: BTreeMap<String, Producer>,
+    /// Times without progress.
+    pub stalls: Vec<Stall>,
+    /// Restarts of jobs.
+    pub restarts: Vec<Restart>,
+    /// Liveness checks by name.
+    pub liveness: BTreeMap<String, Liveness>,
+    /// Event-to-visible latency by layer.
+    pub freshness_ms: BTreeMap<String, Freshness>,
+    /// Faults as they happened.
+    pub faults: Vec<FaultDone>,
+    /// Violations that laws found besides layers and expectations.
+    pub violations: Vec<Violation>,
+    /// Expectations with what was found.
+    pub expectations: Vec<Expected>,
+    /// The command that makes this run again.
+    pub reproduce: String,
+}
+
+/// Work done, the same on every machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Work {
+    /// Inputs given to processes.
+    pub kernel_events: u64,
+    /// Rows that entered a modelled component.
+    pub record_hops: u64,
+    /// Messages over the network.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ledger {
+    /// Events, each counted once.
+    pub events: u64,
+    /// Of them not decodable.
+    pub poison: u64,
+    /// Of them late by definition.
+    pub late: u64,
+    /// Of them out of order.
+    pub out_of_order: u64,
+    /// Sends of an event that had been sent before.
+    pub resent: u64,
+    /// Events neither poison nor late.
+    pub on_time: u64,
+}
+/// One layer against the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Layer {
+    /// Isolation level it was read with.
+    pub isolation: String,
+    /// Rows.
+    pub rows: u64,
+    /// Different sends among them.
+    pub unique: u64,
+    /// Sends that should be there.
+    pub missing: u64,
+    /// Rows that should not.
+    pub unexpected: u64,
+    /// Rows beyond the first of a send.
+    pub duplicates: u64,
+    /// Poison that leaked.
+    pub poison: u64,
+    /// All of these are zero.
+    pub exact: bool,
+}
+/// Windows and late output against the ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Aggregate {
+    /// On-time events in windows.
+    pub on_time_in_windows: u64,
+    /// On-time events in the late output.
+    pub on_time_late: u64,
+    /// Late events in windows.
+    pub late_in_windows: u64,
+    /// Late events in the late output.
+    pub late_in_late: u64,
+    /// Events of windows still open.
+    pub pending: u64,
+    /// Events in both.
+    pub in_both: u64,
+    /// Events in neither.
+    pub in_neither: u64,
+    /// Events counted twice.
+    pub counted_twice: u64,
+    /// Consistent and right.
+    pub exact: bool,
+}
+/// Which of the three exactly-onces held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Scope {
+    /// In state.
+    pub state: bool,
+    /// At the sink.
+    pub sink: bool,
+    /// For readers.
+    pub reader: bool,
+}
+/// Money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Value {
+    /// What should be billed.
+    pub expected: i64,
+    /// What was.
+    pub billed: i64,
+    /// The difference.
+    pub difference: i64,
+}
+/// A producer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Producer {
+    /// Records that failed for good.
+    pub failed_sends: u64,
+    /// Batches sent again.
+    pub retries: u64,
+    /// Records acknowledged.
+    pub acknowledged: u64,
+    /// Errors after which the producer could not go on.
+    pub fatal: u64,
+}
+/// A time without progress.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stall {
+    /// From, in ms.
+    pub from_ms: u64,
+    /// To, in ms.
+    pub to_ms: u64,
+    /// Its length, in ms.
+    pub ms: u64,
+    /// Of whom, on which partition.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The cause found.
+    pub why: String,
+}
+/// A restart of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Restart {
+    /// When, in ms.
+    pub at_ms: u64,
+    /// Which job.
+    pub job: String,
+    /// Why.
+    pub why: String,
+    /// When it was restored, in ms.
+    pub restored_ms: u64,
+}
+/// A liveness check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Liveness {
+    /// Whether it holds.
+    pub holds: bool,
+    /// What was seen.
+    pub detail: String,
+}
+/// Latency in ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Freshness {
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+}
+/// A fault as it happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultDone {
+    /// When, in ms.
+    pub at_ms: u64,
+    /// What.
+    pub what: String,
+    /// Whom it met.
+    pub target: String,
+}
+/// What a law found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Violation {
+    /// When, in ms.
+    pub at_ms: u64,
+    /// Name of the law, with the rule.
+    pub law: String,
+    /// What was seen.
+    pub detail: String,
+    /// The real product does the same by this rule; empty where it does not.
+    pub by_rule: String,
+}
+/// An expectation with what was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expected {
+    /// As the scenario has it.
+    pub text: String,
+    /// Whether it holds.
+    pub holds: bool,
+    /// What was found.
+    pub actual: Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_that_others_read_are_there() {
+        let mut outcome = Outcome { schema: SCHEMA, ..Outcome::default() };
+        outcome.stalls.push(Stall { place: "events/0".into(), ..Stall::default() });
+        let json = serde_json::to_value(&outcome).unwrap();
+        for path in [
+            "/schema",
+            "/scenario",
+            "/seed",
+            "/host",
+            "/digest",
+            "/simulated_ms",
+            "/assumptions",
+            "/fixes",
+            "/work/kernel_events",
+            "/work/record_hops",
+            "/ledger/out_of_order",
+            "/ledger/on_time",
+            "/layers",
+            "/aggregates",
+            "/scopes",
+            "/values",
+            "/producers",
+            "/stalls/0/where",
+            "/restarts",
+            "/liveness",
+            "/freshness_ms",
+            "/faults",
+            "/expectations",
+            "/reproduce",
+        ] {
+            assert!(json.pointer(path).is_some(), "{path}");
+        }
+        assert_eq!(json["verdict"], "holds");
+        assert_eq!(serde_json::from_value::<Outcome>(json).unwrap(), outcome);
+    }
+}

@@ -1,0 +1,113 @@
+//! The outcome as people read it.
+
+use super::outcome::{Outcome, Verdict};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use std::fmt::{self, Display};
+
+/// A table without frames: it can be cut and pasted.
+fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Option<String> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(head);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let lines: Vec<_> = table.lines().map(|l| l.trim_end().to_owned()).collect();
+    (table.row_count() > 0).then(|| lines.join("\n"))
+}
+fn yes(b: bool) -> String {
+    if b { "yes" } else { "NO" }.into()
+}
+fn seconds(ms: u64) -> String {
+    format!("{}.{:03} s", ms / 1_000, ms % 1_000)
+}
+
+impl Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Verdict::Holds => "holds",
+            Verdict::Violated => "VIOLATED",
+        };
+        writeln!(f, "{} seed {}: {verdict}", self.scenario, self.seed)?;
+        writeln!(f, "digest {} on the {} host, {} simulated", self.digest, self.host, seconds(self.simulated_ms))?;
+        writeln!(f, "fixes: {}", self.fixes)?;
+        let (l, w) = (&self.ledger, &self.work);
+        writeln!(
+            f,
+            "ledger: {} events, {} poison, {} late, {} out of order, {} resent, {} on time",
+            l.events, l.poison, l.late, l.out_of_order, l.resent, l.on_time
+        )?;
+        writeln!(
+            f,
+            "work: {} kernel events, {} record-hops, {} messages, {} bytes",
+            w.kernel_events, w.record_hops, w.messages, w.bytes
+        )?;
+        let blocks = [
+            table(
+                ["layer", "isolation", "rows", "unique", "missing", "unexpected", "duplicates", "poison", "exact"],
+                self.layers.iter().map(|(name, l)| {
+                    let n = [l.rows, l.unique, l.missing, l.unexpected, l.duplicates, l.poison].map(|n| n.to_string());
+                    let [rows, unique, missing, unexpected, duplicates, poison] = n;
+                    let exact = yes(l.exact);
+                    [name.clone(), l.isolation.clone(), rows, unique, missing, unexpected, duplicates, poison, exact]
+                }),
+            ),
+            table(
+                ["producer", "acknowledged", "failed sends", "retries", "fatal"],
+                self.producers.iter().map(|(name, p)| {
+                    let [a, s, r, t] = [p.acknowledged, p.failed_sends, p.retries, p.fatal].map(|n| n.to_string());
+                    [name.clone(), a, s, r, t]
+                }),
+            ),
+            table(
+                ["freshness", "p50", "p99", "max"],
+                self.freshness_ms
+                    .iter()
+                    .map(|(name, l)| [name.clone(), seconds(l.p50), seconds(l.p99), seconds(l.max)]),
+            ),
+            table(
+                ["fault", "at", "target"],
+                self.faults.iter().map(|l| [l.what.clone(), seconds(l.at_ms), l.target.clone()]),
+            ),
+            table(
+                ["stall", "from", "to", "length", "why"],
+                self.stalls
+                    .iter()
+                    .map(|s| [s.place.clone(), seconds(s.from_ms), seconds(s.to_ms), seconds(s.ms), s.why.clone()]),
+            ),
+            table(
+                ["law", "at", "seen", "by rule"],
+                self.violations.iter().map(|v| [v.law.clone(), seconds(v.at_ms), v.detail.clone(), v.by_rule.clone()]),
+            ),
+            table(
+                ["liveness", "holds", "seen"],
+                self.liveness.iter().map(|(name, l)| [name.clone(), yes(l.holds), l.detail.clone()]),
+            ),
+            table(
+                ["expectation", "holds", "actual"],
+                self.expectations.iter().map(|e| [e.text.clone(), yes(e.holds), e.actual.to_string()]),
+            ),
+        ];
+        for block in blocks.into_iter().flatten() {
+            writeln!(f, "\n{block}")?;
+        }
+        // The last line of a failure reproduces it.
+        writeln!(f, "\n{}", self.reproduce)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::{Layer, Outcome};
+
+    #[test]
+    fn the_last_line_reproduces() {
+        let mut outcome = Outcome { reproduce: "sim replay kafka/steady --seed 42".into(), ..Outcome::default() };
+        outcome.layers.insert("events".into(), Layer { rows: 12, ..Layer::default() });
+        let text = outcome.to_string();
+        assert_eq!(text.lines().last(), Some("sim replay kafka/steady --seed 42"));
+        assert!(text.contains("events"), "{text}");
+    }
+}
