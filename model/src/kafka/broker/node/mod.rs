@@ -200,6 +200,8 @@ impl Process for Node {
                 for write in log.take_writes() {
                     cx.write(partition_file(*tp), NodeWrite::Log(write));
                 }
+                let high_watermark = partition.high_watermark().min(log.end());
+                cx.emit(Event::LogOpened { tp: *tp, end: log.end(), high_watermark });
                 let checkpoint = Some(partition.high_watermark());
                 node.partitions.insert(Partition::new(
                     *tp,
