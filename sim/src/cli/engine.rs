@@ -36,7 +36,12 @@ fn host_of(host: Option<Host>) -> host::Host {
 }
 
 /// A run from begin to end.
-fn complete(loaded: &Loaded, seed: u64, host: host::Host, recorder: Option<Recorder>) -> Result<(Run, Finished), Failure> {
+fn complete(
+    loaded: &Loaded,
+    seed: u64,
+    host: host::Host,
+    recorder: Option<Recorder>,
+) -> Result<(Run, Finished), Failure> {
     let scenario = Arc::new(loaded.scenario.clone());
     let bad_line = |e: &crate::workload::LineError| Failure::Other(Exit::Usage, e.to_string());
     let mut run = Run::new(&scenario, seed).map_err(|e| bad_line(&e))?;

@@ -259,13 +259,7 @@ impl<P: Process> World<P> {
         self.streams.stream(Domain::Fault, u64::from(process.0) << 32 | u64::from(slot.shaken), purpose)
     }
 
-    fn lose_power(
-        &mut self,
-        process: ProcessId,
-        dead: DeadMode,
-        life: &mut impl Lifecycle,
-        seen: &mut impl Observer,
-    ) {
+    fn lose_power(&mut self, process: ProcessId, dead: DeadMode, life: &mut impl Lifecycle, seen: &mut impl Observer) {
         self.kill(process, dead, life, seen);
         let mut stream = self.shake(process, "power loss");
         self.slots[process.0 as usize].disk.lose_power(&mut stream);

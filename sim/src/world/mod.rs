@@ -19,8 +19,8 @@ pub use trace::{Digest, Item, Recorder, What};
 
 use host::Host;
 use model::base::{
-    Addr, Chain, ConnId, Cx, Disk, Effect, Event, Feed, FileId, Fixes, Incarnation, Input, Lane, Nanos, Port,
-    Process, ProcessId, Row, Shown, Signal, SimTime, Streams, Wire,
+    Addr, Chain, ConnId, Cx, Disk, Effect, Event, Feed, FileId, Fixes, Incarnation, Input, Lane, Nanos, Port, Process,
+    ProcessId, Row, Shown, Signal, SimTime, Streams, Wire,
 };
 use network::Network;
 use queue::{Key, Queue};

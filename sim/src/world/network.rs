@@ -331,7 +331,13 @@ mod tests {
         let mut net = Network::<()>::new(Streams(1), plain);
         let (a, b) = (ProcessId(1), ProcessId(2));
         let on = Cut { id: 4, from: vec![a], to: vec![b], ports: vec![Port(5)] };
-        net.trouble(Trouble { on, delay: Nanos::millis(9), bytes_per_second: 1000, loss_ppm: 0, doubled_ppm: 1_000_000 });
+        net.trouble(Trouble {
+            on,
+            delay: Nanos::millis(9),
+            bytes_per_second: 1000,
+            loss_ppm: 0,
+            doubled_ppm: 1_000_000,
+        });
         let mut at = |net: &mut Network<()>, from, to, port| net.arrival(SimTime::ZERO, from, to, port, 100).millis().0;
         assert_eq!(at(&mut net, a, b, Port(5)), 210);
         assert_eq!(at(&mut net, a, b, Port(5)), 410);

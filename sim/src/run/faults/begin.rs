@@ -234,7 +234,12 @@ impl FaultEngine {
     }
 
     /// The fault's crash point has fired in `process`.
-    pub(super) fn crashed<L: Lifecycle, O: Observer>(&mut self, i: usize, process: ProcessId, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn crashed<L: Lifecycle, O: Observer>(
+        &mut self,
+        i: usize,
+        process: ProcessId,
+        hands: &mut Hands<'_, L, O>,
+    ) {
         let plan = Arc::clone(&self.plan);
         let fault = &plan.faults[i];
         let crate::scenario::data::When::CrashPoint { process: whose, .. } = fault.when else { return };
@@ -317,7 +322,9 @@ impl FaultEngine {
     /// A link that flaps goes, or comes back.
     pub(super) fn flap<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, L, O>) {
         let plan = Arc::clone(&self.plan);
-        let Action::Link { cut, trouble: Trouble { flap: Some((up, down)), .. } } = &plan.faults[i].action else { return };
+        let Action::Link { cut, trouble: Trouble { flap: Some((up, down)), .. } } = &plan.faults[i].action else {
+            return;
+        };
         if self.states[i].over {
             return;
         }

@@ -55,7 +55,10 @@ impl FaultEngine {
                     }
                 }
             }
-            Action::Restart { .. } | Action::Thaw { .. } | Action::MoveLeaders { .. } | Action::RollingRestart { .. } => {}
+            Action::Restart { .. }
+            | Action::Thaw { .. }
+            | Action::MoveLeaders { .. }
+            | Action::RollingRestart { .. } => {}
         }
         self.has_ended(i, hands);
     }

@@ -59,6 +59,16 @@ pub enum Phase {
     /// It found no target, or no node could be spared.
     Skipped,
 }
+impl Phase {
+    /// As the outcome says it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Begins => "begins",
+            Self::Ends => "ends",
+            Self::Skipped => "skipped",
+        }
+    }
+}
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +177,8 @@ impl FaultEngine {
                 FaultSpec::Chaos(_) => None,
             })
             .collect();
-        let most_down = faults.iter().map(|f| if declared.contains(&*f.name) { None } else { chaos(&f.name) }).collect();
+        let most_down =
+            faults.iter().map(|f| if declared.contains(&*f.name) { None } else { chaos(&f.name) }).collect();
         let state = |f: &Fault<Nanos>| State {
             // By name, so that a fault less moves no draw of another.
             stream: streams.stream(Domain::Fault, 0, &f.name),
@@ -404,4 +415,3 @@ impl data::Dead {
         }
     }
 }
-

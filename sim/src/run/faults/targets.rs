@@ -35,7 +35,12 @@ pub(super) enum Wanted {
 }
 
 impl Plan {
-    pub(super) fn new(scenario: &Scenario, stage: &Stage, faults: Vec<Fault<Nanos>>, most_down: Vec<Option<u32>>) -> Self {
+    pub(super) fn new(
+        scenario: &Scenario,
+        stage: &Stage,
+        faults: Vec<Fault<Nanos>>,
+        most_down: Vec<Option<u32>>,
+    ) -> Self {
         Self {
             faults,
             most_down,
@@ -148,13 +153,15 @@ impl Plan {
     }
     /// The active controller. A frozen or cut off one still believes that it is it: the newest epoch tells.
     pub(super) fn controller(&self, world: &World<Actor>) -> Option<ProcessId> {
-        let active = self.nodes().filter_map(|p| Some((self.node(p, world)?, p))).filter(|(n, _)| n.is_active_controller());
+        let active =
+            self.nodes().filter_map(|p| Some((self.node(p, world)?, p))).filter(|(n, _)| n.is_active_controller());
         active.max_by_key(|(n, p)| (n.quorum_epoch(), *p)).map(|(_, p)| p)
     }
     /// The newest metadata: the active controller's, or else the newest that a node has applied.
     pub(super) fn image<'w>(&self, world: &'w World<Actor>) -> Option<&'w MetadataImage> {
         let controller = self.controller(world).and_then(|p| self.node(p, world)?.controller_image());
-        controller.or_else(|| self.nodes().filter_map(|p| Some(self.node(p, world)?.image())).max_by_key(|i| i.offset()))
+        controller
+            .or_else(|| self.nodes().filter_map(|p| Some(self.node(p, world)?.image())).max_by_key(|i| i.offset()))
     }
     fn leader(&self, tp: TopicPartition, world: &World<Actor>) -> Option<BrokerId> {
         self.image(world)?.partition(tp).filter(|p| p.has_leader()).map(|p| p.leader)
@@ -178,7 +185,11 @@ impl Plan {
         }
         for (name, instances) in self.applications.iter().zip(&self.stage.applications) {
             if let Some(n) = instances.iter().position(|p| *p == process) {
-                return if instances.len() == 1 { format!("application {name}") } else { format!("application {name}/{n}") };
+                return if instances.len() == 1 {
+                    format!("application {name}")
+                } else {
+                    format!("application {name}/{n}")
+                };
             }
         }
         let reader = self.stage.readers.iter().position(|p| *p == process);

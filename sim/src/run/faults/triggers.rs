@@ -117,6 +117,7 @@ fn partition_of(event: &Event) -> Option<TopicPartition> {
         | Event::Acked { tp, .. }
         | Event::SendFailed { tp, .. }
         | Event::Retried { tp, .. }
+        | Event::LogOpened { tp, .. }
         | Event::Position { tp, .. } => Some(tp),
         Event::ClientError { .. }
         | Event::ProducerEpochBumped { .. }

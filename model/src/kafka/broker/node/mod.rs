@@ -206,6 +206,8 @@ impl Process for Node {
                 let high_watermark = partition.high_watermark().min(log.end());
                 cx.emit(Event::LogOpened { tp: *tp, end: log.end(), high_watermark });
                 let checkpoint = Some(partition.high_watermark());
+                let high_watermark = partition.high_watermark().min(log.end());
+                cx.emit(Event::LogOpened { tp: *tp, end: log.end(), high_watermark });
                 node.partitions.insert(Partition::new(
                     *tp,
                     config.id,

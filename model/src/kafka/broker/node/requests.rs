@@ -3,7 +3,8 @@
 use super::config::BROKER;
 use super::{Node, NodeCx, PendingProduce};
 use crate::base::{
-    BrokerId, ConnEvent, ConnId, Input, LeaderEpoch, Millis, Nanos, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,
+    BrokerId, ConnEvent, ConnId, Input, LeaderEpoch, Millis, Nanos, Offset, ProducerEpoch, ProducerId, TopicId,
+    TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::log::Isolation;
