@@ -25,7 +25,7 @@ use super::link::Link;
 use super::{AlterPartitionManager, DelayedFetches, Partitions, ReplicaFetcher};
 use crate::base::{
     BrokerEpoch, BrokerId, ConnId, Cx, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Millis, Nanos, Offset,
-    Port, Process, ProducerId, SimTime, Stream, TopicPartition,
+    Port, Process, ProducerId, SimTime, Stream, TopicId, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::log::{LogConfig, UnifiedLog};
@@ -111,6 +111,8 @@ pub struct Node {
     jitter: Stream,
     producer_ids: Option<ProducerIds>,
     hide_topics: bool,
+    /// Topics that metadata answers leave out, each in so many answers.
+    hidden: BTreeMap<TopicId, u32>,
     stopping: bool,
     stopped: bool,
 
@@ -175,6 +177,7 @@ impl Process for Node {
             jitter: cx.stream("fetcher jitter"),
             producer_ids: None,
             hide_topics: false,
+            hidden: BTreeMap::new(),
             stopping: false,
             stopped: false,
             next_lag_check,
@@ -200,7 +203,11 @@ impl Process for Node {
                 for write in log.take_writes() {
                     cx.write(partition_file(*tp), NodeWrite::Log(write));
                 }
+                let high_watermark = partition.high_watermark().min(log.end());
+                cx.emit(Event::LogOpened { tp: *tp, end: log.end(), high_watermark });
                 let checkpoint = Some(partition.high_watermark());
+                let high_watermark = partition.high_watermark().min(log.end());
+                cx.emit(Event::LogOpened { tp: *tp, end: log.end(), high_watermark });
                 node.partitions.insert(Partition::new(
                     *tp,
                     config.id,
@@ -259,6 +266,10 @@ impl Node {
     /// The active controller's metadata, uncommitted changes included.
     pub fn controller_image(&self) -> Option<&MetadataImage> {
         self.controller.as_ref().map(|(_, c)| c.image())
+    }
+    /// Whether a SIGTERM or a fencing has begun to stop it.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
     }
     /// The quorum epoch.
     pub fn quorum_epoch(&self) -> LeaderEpoch {

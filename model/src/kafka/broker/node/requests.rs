@@ -3,7 +3,8 @@
 use super::config::BROKER;
 use super::{Node, NodeCx, PendingProduce};
 use crate::base::{
-    BrokerId, ConnEvent, ConnId, Input, LeaderEpoch, Millis, Nanos, Offset, ProducerEpoch, ProducerId, TopicPartition,
+    BrokerId, ConnEvent, ConnId, Input, LeaderEpoch, Millis, Nanos, Offset, ProducerEpoch, ProducerId, TopicId,
+    TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::log::Isolation;
@@ -182,19 +183,22 @@ impl Node {
 
     /// Metadata as this broker has it. A leader that is not alive here is LEADER_NOT_AVAILABLE
     /// (`KRaftMetadataCache.getPartitionMetadata`).
-    fn metadata(&self, r: &MetadataRequest) -> MetadataReply {
+    fn metadata(&mut self, r: &MetadataRequest) -> MetadataReply {
         let brokers = self.image.brokers().filter(|(_, b)| !b.fenced).map(|(id, b)| BrokerInfo { id, addr: b.addr });
         let brokers = brokers.collect();
         let mut partitions = Vec::new();
         let mut unknown = Vec::new();
-        let known = |topic| if self.hide_topics { None } else { self.image.topic(topic) };
         let all: Vec<_> = match &r.topics {
             Some(topics) => topics.to_vec(),
             None => self.image.topics().map(|(id, _)| id).collect(),
         };
         for topic in all {
-            let Some(image) = known(topic) else {
-                unknown.push(topic);
+            let hidden = self.hide_topics || self.hides(topic);
+            let Some(image) = self.image.topic(topic).filter(|_| !hidden) else {
+                // Who asks for all topics is not told of one that does not exist.
+                if r.topics.is_some() {
+                    unknown.push(topic);
+                }
                 continue;
             };
             for (n, p) in image.partitions.iter().enumerate() {
@@ -208,6 +212,16 @@ impl Node {
             }
         }
         MetadataReply { brokers, partitions: partitions.into(), unknown: unknown.into() }
+    }
+
+    /// Whether this answer leaves a topic out: that is counted.
+    fn hides(&mut self, topic: TopicId) -> bool {
+        let Some(answers) = self.hidden.get_mut(&topic) else { return false };
+        *answers -= u32::from(*answers < u32::MAX);
+        if *answers == 0 {
+            self.hidden.remove(&topic);
+        }
+        true
     }
 
     fn list_offsets(&mut self, r: &ListOffsetsRequest) -> ListOffsetsReply {
