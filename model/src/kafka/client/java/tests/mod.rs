@@ -66,7 +66,7 @@ impl Bench {
         self.producer.run(&mut cx);
         for effect in effects {
             match effect {
-                Effect::Open { conn, to } => self.brokers.open(conn, to, self.now),
+                Effect::Open { conn, to, .. } => self.brokers.open(conn, to, self.now),
                 Effect::Close(conn) => self.brokers.close(conn),
                 Effect::Send { conn, message } => self.brokers.send(conn, message, self.now),
                 _ => {}
