@@ -168,6 +168,7 @@ fn broker(c: &Config) -> BrokerConfig {
             max_transaction_timeout: c.ms("transaction.max.timeout.ms"),
             transaction_verification: c.flag("transaction.partition.verification.enable"),
         },
+        ..BrokerConfig::default()
     }
 }
 fn topic_spec(topic: &crate::scenario::data::Topic) -> TopicSpec {

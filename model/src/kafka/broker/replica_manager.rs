@@ -2,7 +2,21 @@
 //! sender of ISR changes, and the timers that belong to them.
 //!
 //! Sans-I/O. Every call pushes [`ReplicaOutput`]s in order; what the logs have to write is taken with
-//! [`ReplicaManager::take_writes`] and goes to disk before the outputs of the same call leave.
+//! [`ReplicaManager::drain_writes`] and goes to disk before the outputs of the same call leave.
+//!
+//! Its parts run on several threads of a broker. Each has its deadline and its call; who has one thread only takes
+//! [`ReplicaManager::deadline`] and [`ReplicaManager::tick`].
+//!
+//! | thread | due | call |
+//! |---|---|---|
+//! | purgatories | [`ReplicaManager::request_deadline`] | [`ReplicaManager::expire_requests`] |
+//! | scheduler | [`ReplicaManager::timer_deadline`] | [`ReplicaManager::run_timers`] |
+//! | fetcher of a broker | [`ReplicaManager::fetcher_deadline`] | [`ReplicaManager::drive_fetcher`] |
+//! | sender of ISR changes | [`ReplicaManager::alter_deadline`] | [`ReplicaManager::poll_alter`] |
+
+mod fetching;
+mod metadata;
+mod timers;
 
 use super::delayed_fetch::DelayedFetches;
 use super::fetcher::{FetcherAction, FetcherConfig, ReplicaFetcher};
@@ -14,14 +28,14 @@ use crate::kafka::ErrorCode;
 use crate::kafka::log::LogWrite;
 use crate::kafka::messages::{
     FetchReply, FetchRequest, ListOffsetsReply, ListOffsetsRequest, OffsetSpec, OffsetsForLeaderEpochReply,
-    OffsetsForLeaderEpochRequest, ProduceReply, ProducedPartition, Reply,
+    OffsetsForLeaderEpochRequest, ProduceReply, ProducedPartition,
 };
 use crate::kafka::partition::{
-    AlterPartition, AlterPartitionAnswer, BrokerTable, Partition, PartitionCx, PartitionMetadata, PartitionOutput,
-    Produce,
+    AlterPartition, AlterPartitionAnswer, BrokerTable, Partition, PartitionCx, PartitionOutput, Produce,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use timers::Timers;
 
 /// Settings of a broker's replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +44,10 @@ pub struct ReplicaManagerConfig {
     pub lag_time_max: Millis,
     /// `replica.high.watermark.checkpoint.interval.ms` (L-21). Default 5000.
     pub high_watermark_checkpoint_interval: Millis,
+    /// `log.flush.offset.checkpoint.interval.ms` (L-20). Default 60000.
+    pub recovery_point_checkpoint_interval: Millis,
+    /// `producer.id.expiration.check.interval.ms` (P-16). Default 600000.
+    pub producer_expiration_check_interval: Millis,
     /// The replica fetchers.
     pub fetcher: FetcherConfig,
 }
@@ -38,6 +56,8 @@ impl Default for ReplicaManagerConfig {
         Self {
             lag_time_max: Millis(30_000),
             high_watermark_checkpoint_interval: Millis(5_000),
+            recovery_point_checkpoint_interval: Millis(60_000),
+            producer_expiration_check_interval: Millis(600_000),
             fetcher: FetcherConfig::default(),
         }
     }
@@ -69,6 +89,8 @@ pub enum ReplicaOutput {
         /// What.
         action: FetcherAction,
     },
+    /// A replica fetcher was given partitions: its thread looks at once ([`ReplicaManager::drive_fetcher`]).
+    FetcherNews(BrokerId),
     /// ISR changes for the controller, as one request; answered by [`ReplicaManager::on_altered`].
     AlterPartition(Vec<AlterPartition>),
     /// For trace and laws.
@@ -79,6 +101,8 @@ pub enum ReplicaOutput {
 struct ProduceInFlight {
     acks: i8,
     deadline: Millis,
+    /// How many of `answers` are still `None`.
+    missing: usize,
     /// In the order of the request; `None` waits.
     answers: Vec<(TopicPartition, Option<ProducedPartition>)>,
 }
@@ -88,38 +112,51 @@ struct ProduceInFlight {
 pub struct ReplicaManager {
     me: BrokerId,
     config: ReplicaManagerConfig,
+    fixes: Fixes,
     random: Stream,
     broker_epoch: BrokerEpoch,
+    /// SIGTERM has come: replicas out of the ISR are not followed any more.
+    in_controlled_shutdown: bool,
     brokers: BrokerTable,
     partitions: Partitions,
     fetches: DelayedFetches,
     fetchers: BTreeMap<BrokerId, ReplicaFetcher>,
     alter: AlterPartitionManager,
     produces: BTreeMap<u64, ProduceInFlight>,
-    next_isr_check: Millis,
-    next_checkpoint: Millis,
-    /// Partitions whose logs may have something to write.
-    dirty: BTreeSet<TopicPartition>,
+    /// No waiting request is over before. A bound, so that a call costs nothing for those that wait on.
+    requests_due: Millis,
+    timers: Timers,
+    /// Partitions whose logs may have something to write, in the order in which they were touched.
+    dirty: Vec<TopicPartition>,
+    /// What partitions have put out in this call; empty between calls, kept for its memory.
+    inner: Vec<PartitionOutput>,
+    /// Likewise, the partitions whose waiting fetches are to be checked.
+    checks: Vec<TopicPartition>,
 }
 
 impl ReplicaManager {
-    /// Replicas of broker `me`, started at `now`: the periodic checks run from then on. Session ids and jitters are drawn
-    /// from `random`.
+    /// Replicas of broker `me`, started at `now`. Session ids, jitters and the phases of the periodic checks are drawn from
+    /// `random`.
     pub fn new(me: BrokerId, config: ReplicaManagerConfig, mut random: Stream, fixes: Fixes, now: Millis) -> Self {
         let ids = Streams(random.bits()).stream(Domain::Process, 0, "fetch sessions");
+        let timers = Timers::start(&config, &mut random, now);
         Self {
             me,
             config,
+            fixes,
             broker_epoch: BrokerEpoch::UNKNOWN,
+            in_controlled_shutdown: false,
             brokers: BrokerTable::default(),
             partitions: Partitions::default(),
             fetches: DelayedFetches::new(ids, fixes),
             fetchers: BTreeMap::new(),
             alter: AlterPartitionManager::default(),
             produces: BTreeMap::new(),
-            next_isr_check: now + Millis(config.lag_time_max.0 / 2),
-            next_checkpoint: now + config.high_watermark_checkpoint_interval,
-            dirty: BTreeSet::new(),
+            requests_due: Millis::MAX,
+            timers,
+            dirty: Vec::new(),
+            inner: Vec::new(),
+            checks: Vec::new(),
             random,
         }
     }
@@ -145,60 +182,52 @@ impl ReplicaManager {
     pub fn set_broker_epoch(&mut self, epoch: BrokerEpoch) {
         self.broker_epoch = epoch;
     }
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        self.produces.len() + self.fetches.len()
+    }
 
+    // ---- the disk
+
+    /// Hands over what the logs have to write since the last call, by partition in the order of their first change.
+    pub fn drain_writes(&mut self, mut write: impl FnMut(TopicPartition, LogWrite)) {
+        for tp in self.dirty.drain(..) {
+            if let Some(partition) = self.partitions.get_mut(tp) {
+                partition.log_mut().drain_writes().for_each(|w| write(tp, w));
+            }
+        }
+    }
     /// What the logs have to write since the last call, by partition.
     pub fn take_writes(&mut self) -> Vec<(TopicPartition, Vec<LogWrite>)> {
-        let dirty = std::mem::take(&mut self.dirty);
-        let writes =
-            dirty.into_iter().filter_map(|tp| Some((tp, self.partitions.get_mut(tp)?.log_mut().take_writes())));
-        writes.filter(|(_, w)| !w.is_empty()).collect()
+        let mut all: Vec<(TopicPartition, Vec<LogWrite>)> = Vec::new();
+        self.drain_writes(|tp, write| match all.last_mut().filter(|(last, _)| *last == tp) {
+            Some((_, writes)) => writes.push(write),
+            None => all.push((tp, vec![write])),
+        });
+        all
+    }
+    /// Every log may have something to write: they have just been opened.
+    pub fn touch_all(&mut self) {
+        self.dirty = self.held();
+    }
+    /// A flush that was begun when the log of `tp` ended at `up_to` is done (L-20).
+    pub fn flushed(&mut self, tp: TopicPartition, up_to: Offset) {
+        if let Some(partition) = self.partitions.get_mut(tp) {
+            partition.log_mut().flushed_to(up_to);
+        }
+    }
+    /// Clean shutdown (L-22): high watermarks and recovery points are written, producers snapshot. Every file is to be
+    /// flushed after it.
+    pub fn close_logs(&mut self) {
+        for tp in self.held() {
+            if let Some(partition) = self.partitions.get_mut(tp) {
+                partition.log_mut().close();
+                self.dirty.push(tp);
+            }
+        }
     }
 
-    /// Applies metadata (`applyDelta`): the brokers, and the partitions changed that this broker holds. Leaders first, then
-    /// followers; fetchers stop and start where the leader epoch is new.
-    pub fn apply(
-        &mut self,
-        now: Millis,
-        brokers: BrokerTable,
-        changed: &[(TopicPartition, PartitionMetadata<'_>)],
-        out: &mut Vec<ReplicaOutput>,
-    ) {
-        self.brokers = brokers;
-        let mut inner = Vec::new();
-        let me = self.me;
-        for (tp, metadata) in changed.iter().filter(|(_, m)| m.leader == me) {
-            self.fetchers.values_mut().for_each(|f| f.remove(*tp));
-            self.on_partition(now, *tp, &mut inner, |p, cx| p.make_leader(metadata, cx));
-        }
-        let mut start = Vec::new();
-        for (tp, metadata) in changed.iter().filter(|(_, m)| m.leader != me) {
-            let new_epoch = self.on_partition(now, *tp, &mut inner, |p, cx| p.make_follower(metadata, cx));
-            if new_epoch == Some(true) {
-                self.fetchers.values_mut().for_each(|f| f.remove(*tp));
-                // A leader that is not registered has no address.
-                if self.brokers.get(metadata.leader).is_some() {
-                    start.push((*tp, metadata.leader, metadata.leader_epoch));
-                }
-            }
-        }
-        for (tp, leader, epoch) in start {
-            let Some(from) = self.on_partition(now, tp, &mut inner, |p, cx| p.start_following(cx)) else { continue };
-            if !self.fetchers.contains_key(&leader) {
-                let jitter = Streams(self.random.bits()).stream(Domain::Process, leader.0 as u64, "fetcher connect");
-                self.fetchers.insert(leader, ReplicaFetcher::new(self.me, leader, self.config.fetcher, jitter));
-            }
-            if let Some(fetcher) = self.fetchers.get_mut(&leader) {
-                fetcher.add(tp, epoch, from);
-            }
-        }
-        let idle: Vec<_> = self.fetchers.iter().filter(|(_, f)| f.is_idle()).map(|(id, _)| *id).collect();
-        for source in idle {
-            self.fetchers.remove(&source);
-            out.push(ReplicaOutput::Fetcher { source, action: FetcherAction::Disconnect });
-        }
-        self.settle(now, inner, out);
-        self.drive(now, out);
-    }
+    // ---- requests of clients and followers
 
     /// Takes a produce request. Tokens ascend.
     pub fn produce(
@@ -210,38 +239,42 @@ impl ReplicaManager {
         batches: &[(TopicPartition, Arc<Batch>)],
         out: &mut Vec<ReplicaOutput>,
     ) {
-        let answers = batches.iter().map(|(tp, _)| (*tp, None)).collect();
-        self.produces.insert(token, ProduceInFlight { acks, deadline: now + timeout, answers });
-        let mut inner = Vec::new();
+        let answers: Vec<_> = batches.iter().map(|(tp, _)| (*tp, None)).collect();
+        let deadline = now + timeout;
+        self.produces.insert(token, ProduceInFlight { acks, deadline, missing: answers.len(), answers });
         for (tp, batch) in batches {
             let how = Produce::client(token, acks, timeout);
-            if self.on_partition(now, *tp, &mut inner, |p, cx| p.produce(batch, &how, cx).is_ok()).is_none() {
+            if self.on_partition(now, *tp, |p, cx| p.produce(batch, &how, cx).is_ok()).is_none() {
                 let error = self.partitions.get_or_error(*tp).err().unwrap_or(ErrorCode::NotLeaderOrFollower);
                 let (base, log_start) = (Offset::UNKNOWN, Offset::UNKNOWN);
                 let answer = ProducedPartition { tp: *tp, error, base, log_start, leader: None };
-                inner.push(PartitionOutput::Produced { token, answer });
+                self.inner.push(PartitionOutput::Produced { token, answer });
             }
         }
         if batches.is_empty() {
             self.produced(token, None, out);
         }
-        self.settle(now, inner, out);
+        self.settle(now, out);
+        if self.produces.contains_key(&token) {
+            self.requests_due = self.requests_due.min(deadline);
+        }
     }
 
     /// Takes a fetch request of a consumer or follower. Tokens ascend.
     pub fn fetch(&mut self, now: Millis, token: u64, request: &FetchRequest, out: &mut Vec<ReplicaOutput>) {
-        let mut inner = Vec::new();
         let reply = {
-            let (mut cx, partitions, fetches) = self.parts(now, &mut inner);
+            let (mut cx, partitions, fetches) = self.parts(now);
             fetches.fetch(token, request, partitions, &mut cx)
         };
-        if let Some(reply) = reply {
-            out.push(ReplicaOutput::Fetched { token, reply });
+        match reply {
+            Some(reply) => out.push(ReplicaOutput::Fetched { token, reply }),
+            None => self.requests_due = self.requests_due.min(now + request.max_wait),
         }
-        self.settle(now, inner, out);
+        self.settle(now, out);
     }
 
-    /// The connection of a request is gone: a fetch that waits needs no answer. A produce goes on waiting.
+    /// The connection of a request is gone: a fetch that waits needs no answer. A produce goes on waiting; its answer goes
+    /// nowhere.
     pub fn cancel_fetch(&mut self, token: u64) {
         self.fetches.cancel(token);
     }
@@ -270,39 +303,7 @@ impl ReplicaManager {
         OffsetsForLeaderEpochReply { partitions: request.partitions.iter().map(one).collect() }
     }
 
-    /// A fetcher's connection stands.
-    pub fn fetcher_up(&mut self, now: Millis, source: BrokerId, out: &mut Vec<ReplicaOutput>) {
-        if let Some(fetcher) = self.fetchers.get_mut(&source) {
-            out.extend(fetcher.on_up(now).into_iter().map(|action| ReplicaOutput::Fetcher { source, action }));
-        }
-        self.drive_one(now, source, out);
-    }
-    /// A fetcher's connection was refused or is gone.
-    pub fn fetcher_down(&mut self, now: Millis, source: BrokerId, out: &mut Vec<ReplicaOutput>) {
-        if let Some(fetcher) = self.fetchers.get_mut(&source) {
-            fetcher.on_down(now);
-        }
-        self.drive_one(now, source, out);
-    }
-    /// A fetcher is answered.
-    pub fn fetcher_reply(
-        &mut self,
-        now: Millis,
-        source: BrokerId,
-        correlation: u32,
-        reply: &Reply,
-        out: &mut Vec<ReplicaOutput>,
-    ) {
-        let mut inner = Vec::new();
-        if let Some(mut fetcher) = self.fetchers.remove(&source) {
-            self.dirty.extend(fetcher.partitions());
-            let (mut cx, partitions, _) = self.parts(now, &mut inner);
-            fetcher.on_reply(correlation, reply, partitions, &mut cx);
-            self.fetchers.insert(source, fetcher);
-        }
-        self.settle(now, inner, out);
-        self.drive_one(now, source, out);
-    }
+    // ---- ISR changes
 
     /// The controller has answered the ISR changes that are out.
     pub fn on_altered(
@@ -312,89 +313,68 @@ impl ReplicaManager {
         answers: &[AlterPartitionAnswer],
         out: &mut Vec<ReplicaOutput>,
     ) {
-        let mut inner = Vec::new();
         for (asked, answer) in self.alter.on_answer(now, error, answers) {
-            self.on_partition(now, asked.tp, &mut inner, |p, cx| p.on_alter_answer(&asked, &answer, cx));
+            self.on_partition(now, asked.tp, |p, cx| p.on_alter_answer(&asked, &answer, cx));
         }
-        self.settle(now, inner, out);
+        self.settle(now, out);
     }
+    /// When [`poll_alter`](Self::poll_alter) has to be called.
+    pub fn alter_deadline(&self) -> Millis {
+        self.alter.deadline().unwrap_or(Millis::MAX)
+    }
+    /// Sends ISR changes again whose request failed as a whole.
+    pub fn poll_alter(&mut self, now: Millis, out: &mut Vec<ReplicaOutput>) {
+        self.settle(now, out);
+    }
+
+    // ---- all threads as one
 
     /// When [`tick`](Self::tick) has to be called.
     pub fn deadline(&self) -> Millis {
-        let produces = self.produces.values().map(|p| p.deadline).min();
-        let fetchers = self.fetchers.values().filter_map(ReplicaFetcher::deadline).min();
-        let others = [produces, fetchers, self.fetches.deadline(), self.alter.deadline()];
-        others.into_iter().flatten().fold(self.next_isr_check.min(self.next_checkpoint), Millis::min)
+        let fetchers = self.fetchers.values().filter_map(ReplicaFetcher::deadline).min().unwrap_or(Millis::MAX);
+        self.request_deadline().min(self.timer_deadline()).min(self.alter_deadline()).min(fetchers)
     }
-
-    /// Does what is due: ends waits, checks ISRs, checkpoints high watermarks, gives up connections and requests.
+    /// Does what is due: ends waits, runs the periodic checks, gives up connections and requests.
     pub fn tick(&mut self, now: Millis, out: &mut Vec<ReplicaOutput>) {
-        let mut inner = Vec::new();
-        let over: BTreeSet<_> = self
-            .produces
-            .values()
-            .filter(|p| p.deadline <= now)
-            .flat_map(|p| p.answers.iter().filter(|(_, a)| a.is_none()).map(|(tp, _)| *tp))
-            .collect();
-        for tp in over {
-            self.on_partition(now, tp, &mut inner, |p, cx| p.expire(cx));
-        }
-        let expired = {
-            let (mut cx, partitions, fetches) = self.parts(now, &mut inner);
-            fetches.expire(partitions, &mut cx)
-        };
-        out.extend(expired.into_iter().map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
-        if self.next_isr_check <= now {
-            self.next_isr_check = self.next_isr_check + Millis(self.config.lag_time_max.0 / 2);
-            for tp in self.held() {
-                self.on_partition(now, tp, &mut inner, |p, cx| p.maybe_shrink_isr(cx));
-            }
-        }
-        if self.next_checkpoint <= now {
-            self.next_checkpoint = self.next_checkpoint + self.config.high_watermark_checkpoint_interval;
-            for tp in self.held() {
-                self.on_partition(now, tp, &mut inner, |p, _| p.log_mut().checkpoint_high_watermark());
-            }
-        }
-        self.settle(now, inner, out);
+        self.expire_requests(now, out);
+        self.run_timers(now, now, out);
         self.drive(now, out);
     }
+
+    // ---- inside
 
     fn held(&self) -> Vec<TopicPartition> {
         self.partitions.iter().map(Partition::tp).collect()
     }
 
-    fn parts<'a>(
-        &'a mut self,
-        now: Millis,
-        out: &'a mut Vec<PartitionOutput>,
-    ) -> (PartitionCx<'a>, &'a mut Partitions, &'a mut DelayedFetches) {
-        let cx =
-            PartitionCx { now, broker_epoch: self.broker_epoch, brokers: &self.brokers, alter: &mut self.alter, out };
-        (cx, &mut self.partitions, &mut self.fetches)
+    fn parts(&mut self, now: Millis) -> (PartitionCx<'_>, &mut Partitions, &mut DelayedFetches) {
+        let Self { broker_epoch, brokers, alter, inner, partitions, fetches, .. } = self;
+        (PartitionCx { now, broker_epoch: *broker_epoch, brokers, alter, out: inner }, partitions, fetches)
     }
 
     fn on_partition<T>(
         &mut self,
         now: Millis,
         tp: TopicPartition,
-        out: &mut Vec<PartitionOutput>,
         f: impl FnOnce(&mut Partition, &mut PartitionCx<'_>) -> T,
     ) -> Option<T> {
-        self.dirty.insert(tp);
-        let (mut cx, partitions, _) = self.parts(now, out);
+        if self.dirty.last() != Some(&tp) {
+            self.dirty.push(tp);
+        }
+        let (mut cx, partitions, _) = self.parts(now);
         partitions.get_mut(tp).map(|p| f(p, &mut cx))
     }
 
     /// Carries out what partitions put out, until nothing follows any more.
-    fn settle(&mut self, now: Millis, mut inner: Vec<PartitionOutput>, out: &mut Vec<ReplicaOutput>) {
-        while !inner.is_empty() {
-            let mut check = Vec::new();
+    fn settle(&mut self, now: Millis, out: &mut Vec<ReplicaOutput>) {
+        while !self.inner.is_empty() {
+            let mut inner = std::mem::take(&mut self.inner);
+            let mut checks = std::mem::take(&mut self.checks);
             for output in inner.drain(..) {
                 match output {
                     PartitionOutput::Produced { token, answer } => self.produced(token, Some(answer), out),
                     PartitionOutput::Emit(event) => out.push(ReplicaOutput::Emit(event)),
-                    PartitionOutput::CheckFetches(tp) if !check.contains(&tp) => check.push(tp),
+                    PartitionOutput::CheckFetches(tp) if !checks.contains(&tp) => checks.push(tp),
                     PartitionOutput::CheckFetches(_)
                     | PartitionOutput::IsrChangeSubmitted(_)
                     | PartitionOutput::IsrChangeRefused(_)
@@ -402,11 +382,13 @@ impl ReplicaManager {
                     | PartitionOutput::IsrChangeFailed(_) => {}
                 }
             }
-            for tp in check {
-                let (mut cx, partitions, fetches) = self.parts(now, &mut inner);
+            self.inner = inner;
+            for tp in checks.drain(..) {
+                let (mut cx, partitions, fetches) = self.parts(now);
                 let answers = fetches.check(tp, partitions, &mut cx);
                 out.extend(answers.into_iter().map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
             }
+            self.checks = checks;
         }
         if let Some(changes) = self.alter.poll(now) {
             out.push(ReplicaOutput::AlterPartition(changes));
@@ -420,8 +402,9 @@ impl ReplicaManager {
             && let Some(slot) = produce.answers.iter_mut().find(|(tp, a)| *tp == answer.tp && a.is_none())
         {
             slot.1 = Some(answer);
+            produce.missing -= 1;
         }
-        if produce.answers.iter().all(|(_, a)| a.is_some())
+        if produce.missing == 0
             && let Some(produce) = self.produces.remove(&token)
         {
             let partitions = produce.answers.into_iter().filter_map(|(_, a)| a).collect();
@@ -429,16 +412,32 @@ impl ReplicaManager {
         }
     }
 
-    fn drive(&mut self, now: Millis, out: &mut Vec<ReplicaOutput>) {
-        let sources: Vec<_> = self.fetchers.keys().copied().collect();
-        sources.into_iter().for_each(|source| self.drive_one(now, source, out));
+    /// When [`expire_requests`](Self::expire_requests) has to be called: not after the first end of a wait.
+    pub fn request_deadline(&self) -> Millis {
+        self.requests_due
     }
-    fn drive_one(&mut self, now: Millis, source: BrokerId, out: &mut Vec<ReplicaOutput>) {
-        let Some(mut fetcher) = self.fetchers.remove(&source) else { return };
-        let mut inner = Vec::new();
-        let (mut cx, partitions, _) = self.parts(now, &mut inner);
-        let actions = fetcher.poll(partitions, &mut cx);
-        self.fetchers.insert(source, fetcher);
-        out.extend(actions.into_iter().map(|action| ReplicaOutput::Fetcher { source, action }));
+    /// Answers the produces and fetches whose wait is over.
+    pub fn expire_requests(&mut self, now: Millis, out: &mut Vec<ReplicaOutput>) {
+        if now < self.requests_due {
+            return;
+        }
+        let over: BTreeSet<_> = self
+            .produces
+            .values()
+            .filter(|p| p.deadline <= now)
+            .flat_map(|p| p.answers.iter().filter(|(_, a)| a.is_none()).map(|(tp, _)| *tp))
+            .collect();
+        for tp in over {
+            self.on_partition(now, tp, |p, cx| p.expire(cx));
+        }
+        let expired = {
+            let (mut cx, partitions, fetches) = self.parts(now);
+            fetches.expire(partitions, &mut cx)
+        };
+        out.extend(expired.into_iter().map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
+        self.settle(now, out);
+        let produces = self.produces.values().map(|p| p.deadline).min();
+        self.requests_due =
+            [produces, self.fetches.deadline()].into_iter().flatten().fold(Millis::MAX, Millis::min);
     }
 }

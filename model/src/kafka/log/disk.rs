@@ -139,6 +139,10 @@ impl PartitionDisk {
     pub fn flushed(&mut self) {
         self.flushed = self.end();
     }
+    /// Everything below `mark`, where the log ended when the flush began, survives power loss.
+    pub fn flushed_up_to(&mut self, mark: Offset) {
+        self.flushed = self.flushed.max(mark.min(self.end()));
+    }
     /// Up to where the log survives power loss.
     pub fn flushed_to(&self) -> Offset {
         self.flushed

@@ -57,6 +57,10 @@ impl UnifiedLog {
     pub fn take_writes(&mut self) -> Vec<LogWrite> {
         std::mem::take(&mut self.writes)
     }
+    /// The same, one by one: the list keeps its memory.
+    pub fn drain_writes(&mut self) -> std::vec::Drain<'_, LogWrite> {
+        self.writes.drain(..)
+    }
     /// Clean shutdown (L-22): everything is flushed; snapshot, recovery point and high watermark are written. The caller
     /// flushes the file.
     pub fn close(&mut self) {

@@ -1,117 +1,124 @@
-//! The broker's channels to the controller: ISR changes and producer ids.
+//! Connections of clients and followers (`SocketServer`, `RequestChannel`): a connection has one request at a time in the
+//! broker. While it has one, its socket is not read ("muted"): what a client pipelines is taken up in order, each request
+//! after the answer to the one before. So of five produce requests in flight that wait for a dead follower one is in the log
+//! and four are not.
 
-use super::config::{ALTER, PRODUCER_IDS};
-use super::{Node, NodeCx, ProducerIds};
-use crate::base::{BrokerSet, Input, ProducerId};
-use crate::kafka::ErrorCode;
-use crate::kafka::controller::messages::{
-    AlterPartitionData, AlterPartitionRequest, ControllerReply, ControllerRequest,
-};
-use crate::kafka::messages::{Message, Reply};
-use crate::kafka::partition::AlterPartitionAnswer;
+use crate::base::ConnId;
+use crate::kafka::messages::Request;
+use std::collections::{BTreeMap, VecDeque};
 
-impl Node {
-    /// Sends what has been collected, if the channel is free.
-    pub(super) fn start_channels(&mut self, cx: &mut NodeCx<'_>) {
-        let now = cx.millis();
-        if !self.alter_channel.busy()
-            && let Some(changes) = self.alter.poll(now)
-        {
-            let partitions = changes
-                .into_iter()
-                .map(|c| AlterPartitionData {
-                    tp: c.tp,
-                    leader_epoch: c.leader_epoch,
-                    partition_epoch: c.partition_epoch,
-                    isr: c.isr.into(),
-                    recovering: false,
-                })
-                .collect();
-            let request = AlterPartitionRequest { broker: self.config.id, epoch: self.broker_epoch, partitions };
-            self.alter_channel.submit(ControllerRequest::AlterPartition(request), now);
-            self.deadlines.remove(&ALTER);
-            cx.wake_port(ALTER, Some(cx.now));
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    /// A request has no answer yet.
+    muted: bool,
+    /// What has arrived since, with correlation ids.
+    unread: VecDeque<(u32, Request)>,
+}
+
+/// All of them, and whom the waiting requests belong to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RequestChannels {
+    channels: BTreeMap<ConnId, Channel>,
+    /// Connections that are free again and have something to read.
+    ready: VecDeque<ConnId>,
+    /// Requests in the purgatories, by token.
+    waiting: BTreeMap<u64, (ConnId, u32)>,
+    next_token: u64,
+}
+
+impl RequestChannels {
+    /// A request has arrived: given back if it may be handled now.
+    pub(super) fn arrived(&mut self, conn: ConnId, correlation: u32, request: Request) -> Option<Request> {
+        let channel = self.channels.entry(conn).or_default();
+        if channel.muted || !channel.unread.is_empty() {
+            channel.unread.push_back((correlation, request));
+            return None;
+        }
+        channel.muted = true;
+        Some(request)
+    }
+    /// The connection's request is answered, or needs no answer.
+    pub(super) fn answered(&mut self, conn: ConnId) {
+        if let Some(channel) = self.channels.get_mut(&conn) {
+            channel.muted = false;
+            if !channel.unread.is_empty() {
+                self.ready.push_back(conn);
+            }
         }
     }
-
-    pub(super) fn alter_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {
-        match input {
-            Input::Wake => {
-                self.fired(ALTER);
-                self.alter_channel.expire(cx);
+    /// Whether [`next`](Self::next) has something.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+    /// The next request that was not read when it came.
+    pub(super) fn next(&mut self) -> Option<(ConnId, u32, Request)> {
+        while let Some(conn) = self.ready.pop_front() {
+            if let Some(channel) = self.channels.get_mut(&conn)
+                && !channel.muted
+                && let Some((correlation, request)) = channel.unread.pop_front()
+            {
+                channel.muted = true;
+                return Some((conn, correlation, request));
             }
-            Input::Connection(conn, event) => {
-                self.alter_channel.event(conn, event, cx);
-            }
-            Input::Message { message: Message::Reply { correlation, body: Reply::Controller(reply) }, .. } => {
-                if let Some(ControllerReply::AlterPartition { error, partitions }) =
-                    self.alter_channel.reply(correlation, reply, cx.millis())
-                {
-                    let answers: Vec<_> = partitions
-                        .iter()
-                        .map(|p| AlterPartitionAnswer {
-                            tp: p.tp,
-                            error: p.error,
-                            leader_epoch: p.leader_epoch,
-                            partition_epoch: p.partition_epoch,
-                            isr: BrokerSet::of(&p.isr),
-                        })
-                        .collect();
-                    let decided = self.alter.on_answer(cx.millis(), error, &answers);
-                    for (asked, answer) in decided {
-                        self.with_partitions(cx, |partitions, _, _, pcx| {
-                            if let Some(p) = partitions.get_mut(asked.tp) {
-                                p.on_alter_answer(&asked, &answer, pcx);
-                            }
-                        });
-                    }
-                    self.after_partitions(cx);
-                }
-            }
-            _ => {}
         }
-        let controller = self.raft.leader();
-        let config = std::sync::Arc::clone(&self.config);
-        self.alter_channel.poll(controller, &config, cx);
+        None
     }
 
-    pub(super) fn ids_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {
-        match input {
-            Input::Wake => {
-                self.fired(PRODUCER_IDS);
-                self.ids_channel.expire(cx);
-            }
-            Input::Connection(conn, event) => {
-                self.ids_channel.event(conn, event, cx);
-            }
-            Input::Message { message: Message::Reply { correlation, body: Reply::Controller(reply) }, .. } => {
-                if let Some(ControllerReply::AllocateProducerIds { error: ErrorCode::None, first, len }) =
-                    self.ids_channel.reply(correlation, reply, cx.millis())
-                {
-                    let end = ProducerId(first.0 + i64::from(len));
-                    self.producer_ids = Some(ProducerIds { next: first, end });
-                }
-            }
-            _ => {}
-        }
-        let controller = self.raft.leader();
-        let config = std::sync::Arc::clone(&self.config);
-        self.ids_channel.poll(controller, &config, cx);
+    /// A number for a request that may wait.
+    pub(super) fn token(&mut self, conn: ConnId, correlation: u32) -> u64 {
+        self.next_token += 1;
+        self.waiting.insert(self.next_token, (conn, correlation));
+        self.next_token
+    }
+    /// Whose request it was; `None` if the connection is gone.
+    pub(super) fn take(&mut self, token: u64) -> Option<(ConnId, u32)> {
+        self.waiting.remove(&token)
     }
 
-    /// A producer id from the block; asks for the next block when it is used up, and for the first one (C-11).
-    pub(super) fn take_producer_id(&mut self, cx: &mut NodeCx<'_>) -> Option<ProducerId> {
-        let taken = self.producer_ids.as_mut().filter(|ids| ids.next < ids.end).map(|ids| {
-            let id = ids.next;
-            ids.next.0 += 1;
-            id
-        });
-        if taken.is_none() && !self.ids_channel.busy() {
-            let request = ControllerRequest::AllocateProducerIds { broker: self.config.id, epoch: self.broker_epoch };
-            self.ids_channel.submit(request, cx.millis());
-            self.deadlines.remove(&PRODUCER_IDS);
-            cx.wake_port(PRODUCER_IDS, Some(cx.now));
-        }
-        taken
+    /// The connection is gone, with what was not read. Gives its request that waits, if any.
+    pub(super) fn gone(&mut self, conn: ConnId) -> Option<u64> {
+        self.channels.remove(&conn)?;
+        let token = self.waiting.iter().find(|(_, (c, _))| *c == conn).map(|(token, _)| *token)?;
+        self.waiting.remove(&token);
+        Some(token)
+    }
+    /// All connections go.
+    pub(super) fn close_all(&mut self) -> impl Iterator<Item = ConnId> + use<> {
+        std::mem::take(self).channels.into_keys()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_one_request_at_a_time_and_keeps_their_order() {
+        let mut c = RequestChannels::default();
+        let (a, b) = (ConnId(1), ConnId(2));
+        assert!(c.arrived(a, 1, Request::ApiVersions).is_some());
+        assert!(c.arrived(a, 2, Request::ApiVersions).is_none());
+        assert!(c.arrived(a, 3, Request::ApiVersions).is_none());
+        assert!(c.arrived(b, 1, Request::ApiVersions).is_some(), "another connection is not held up");
+        assert!(!c.has_ready());
+        c.answered(a);
+        assert!(c.arrived(a, 4, Request::ApiVersions).is_none(), "what came before goes first");
+        assert_eq!(c.next().map(|(conn, correlation, _)| (conn, correlation)), Some((a, 2)));
+        assert!(c.next().is_none());
+        c.answered(a);
+        assert_eq!(c.next().map(|(_, correlation, _)| correlation), Some(3));
+    }
+
+    #[test]
+    fn what_waits_for_a_connection_that_is_gone_is_forgotten() {
+        let mut c = RequestChannels::default();
+        let conn = ConnId(1);
+        assert!(c.arrived(conn, 1, Request::ApiVersions).is_some());
+        let token = c.token(conn, 1);
+        assert!(c.arrived(conn, 2, Request::ApiVersions).is_none());
+        assert_eq!(c.gone(conn), Some(token));
+        assert_eq!(c.take(token), None);
+        c.answered(conn);
+        assert!(!c.has_ready());
     }
 }

@@ -1,6 +1,6 @@
 //! What a node keeps on disk.
 
-use crate::base::{BrokerEpoch, Chain, Disk, Feed, FileId, Stream, TopicId, TopicPartition};
+use crate::base::{BrokerEpoch, Chain, Disk, Feed, FileId, Offset, Stream, TopicId, TopicPartition};
 use crate::kafka::controller::Record;
 use crate::kafka::log::{LogWrite, PartitionDisk};
 use crate::kafka::quorum::{RaftDisk, RaftFile, RaftWrite};
@@ -13,6 +13,8 @@ pub enum NodeWrite {
     Raft(RaftWrite<Record>),
     /// To a partition's log or checkpoints.
     Log(LogWrite),
+    /// The files of a partition go: this broker holds no replica of it any more.
+    Delete,
     /// The clean-shutdown marker: written with the broker epoch at an orderly stop, removed at the next start (L-22).
     CleanShutdown(Option<BrokerEpoch>),
 }
@@ -31,6 +33,7 @@ impl Feed for NodeWrite {
                 c.u8(3);
                 epoch.feed(c);
             }
+            Self::Delete => c.u8(4),
         }
     }
 }
@@ -81,6 +84,10 @@ impl Disk for NodeDisk {
                 self.partitions.entry(tp).or_default().apply(w);
             }
             NodeWrite::CleanShutdown(epoch) => self.clean_shutdown = *epoch,
+            NodeWrite::Delete => {
+                let tp = partition_of(file).expect("only a partition's files are deleted");
+                self.partitions.remove(&tp);
+            }
         }
     }
     fn mark(&self, file: FileId) -> u64 {
@@ -89,14 +96,16 @@ impl Disk for NodeDisk {
             None => 0,
         }
     }
-    fn flushed(&mut self, file: FileId, _mark: u64) {
+    fn flushed(&mut self, file: FileId, mark: u64) {
         match file {
             QUORUM_STATE => self.raft.flushed(RaftFile::QuorumState),
             METADATA_LOG => self.raft.flushed(RaftFile::Log),
             CLEAN_SHUTDOWN => {}
             _ => {
                 let tp = partition_of(file).expect("every other file is a partition's");
-                self.partitions.entry(tp).or_default().flushed();
+                if let Some(partition) = self.partitions.get_mut(&tp) {
+                    partition.flushed_up_to(Offset(mark as i64));
+                }
             }
         }
     }

@@ -3,12 +3,13 @@
 
 use super::config::CONTROLLER;
 use super::disk::{NodeWrite, raft_file};
+use super::shutdown::Phase;
 use super::{Caller, Node, NodeCx};
 use crate::base::{BrokerId, Event, Input, LeaderEpoch, Offset, QuorumRole, Signal, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker::link::{Link, LinkEvent};
-use crate::kafka::controller::messages::{ControllerReply, ControllerRequest, CreatableTopic, ElectionType};
-use crate::kafka::controller::{ActiveController, Step, TopicConfig};
+use crate::kafka::controller::messages::{ControllerReply, ControllerRequest, ElectionType};
+use crate::kafka::controller::{ActiveController, Step};
 use crate::kafka::messages::{Message, Reply, Request};
 use crate::kafka::quorum::{Output, ReplyTo};
 
@@ -16,23 +17,7 @@ impl Node {
     pub(super) fn controller_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {
         let now = cx.millis();
         match input {
-            Input::Wake => {
-                self.fired(CONTROLLER);
-                let lost: Vec<BrokerId> = self
-                    .raft_links
-                    .iter_mut()
-                    .filter_map(|(node, link)| (link.expire(cx) == LinkEvent::Lost).then_some(*node))
-                    .collect();
-                for node in lost {
-                    self.raft.disconnected(node, now);
-                }
-                self.raft.wake(now);
-                self.after_raft(cx);
-                if let Some((_, controller)) = self.controller.as_mut().filter(|(_, c)| c.deadline() <= now) {
-                    let step = controller.tick(now);
-                    self.controller_step(step, cx);
-                }
-            }
+            Input::Wake => self.quorum_wake(cx),
             Input::Message { conn, message: Message::Request { correlation, body }, .. } => {
                 let to = ReplyTo { conn, correlation };
                 match body {
@@ -79,7 +64,24 @@ impl Node {
         }
     }
 
-    fn controller_request(&mut self, from: Caller, request: &ControllerRequest, cx: &mut NodeCx<'_>) {
+    fn quorum_wake(&mut self, cx: &mut NodeCx<'_>) {
+        let now = cx.millis();
+        // The event queue before the I/O thread: a controller that was frozen fences the others, whose sessions all look
+        // expired to it, before its quorum part finds that it leads no longer. None of that is ever committed.
+        if let Some((_, controller)) = self.controller.as_mut().filter(|(_, c)| c.deadline() <= now) {
+            let step = controller.tick(now);
+            self.controller_step(step, cx);
+        }
+        for (node, link) in &mut self.raft_links {
+            if link.deadline() <= now && link.expire(cx) == LinkEvent::Lost {
+                self.raft.disconnected(*node, now);
+            }
+        }
+        self.raft.wake(now);
+        self.after_raft(cx);
+    }
+
+    pub(super) fn controller_request(&mut self, from: Caller, request: &ControllerRequest, cx: &mut NodeCx<'_>) {
         let now = cx.millis();
         let Some((_, controller)) = self.controller.as_mut() else {
             self.answer(from, request.refused(ErrorCode::NotController), cx);
@@ -113,7 +115,7 @@ impl Node {
             cx.emit(Event::Registration { broker: BrokerId::NONE, epoch: *epoch, error: error.code() });
         }
         if let Caller::Remote(to) = to {
-            self.reply(to.conn, to.correlation, Reply::Controller(reply), cx);
+            cx.send(to.conn, Message::Reply { correlation: to.correlation, body: Reply::Controller(reply) });
         }
     }
 
@@ -128,8 +130,7 @@ impl Node {
     /// Does what Raft wants done, in order; stops where it waits for a flush.
     pub(super) fn after_raft(&mut self, cx: &mut NodeCx<'_>) {
         loop {
-            let fresh: Vec<_> = self.raft.outputs().collect();
-            self.raft_blocked.extend(fresh);
+            self.raft_blocked.extend(self.raft.outputs());
             if self.raft_waits_for.is_some() {
                 return;
             }
@@ -152,7 +153,9 @@ impl Node {
                 let link = self.raft_links.entry(node).or_insert_with(|| Link::new(CONTROLLER, to, timeout));
                 link.send(correlation, Request::Quorum(request), cx);
             }
-            Output::Reply { to, reply } => self.reply(to.conn, to.correlation, Reply::Quorum(reply), cx),
+            Output::Reply { to, reply } => {
+                cx.send(to.conn, Message::Reply { correlation: to.correlation, body: Reply::Quorum(reply) });
+            }
             Output::Role { epoch, role } => {
                 cx.emit(Event::Quorum { node: self.config.id, epoch: epoch.0, role });
             }
@@ -164,13 +167,10 @@ impl Node {
                 if leader == Some(self.config.id) && self.config.raft.is_voter() {
                     self.activate(epoch, cx);
                 }
-                self.nudge_life(cx);
+                self.nudge_life();
             }
             Output::Resigned { .. } => self.deactivate(cx),
-            Output::ShutDown => {
-                self.stopped = true;
-                cx.exit();
-            }
+            Output::ShutDown => self.phase = Phase::Stopped,
         }
     }
 
@@ -211,37 +211,5 @@ impl Node {
         }
         self.metadata_committed(cx);
         self.maybe_create_topics(cx);
-    }
-
-    /// The topics of the scenario, once every broker is there to hold them. An operator would do it; the first active
-    /// controller does it here.
-    fn maybe_create_topics(&mut self, cx: &mut NodeCx<'_>) {
-        if self.topics_created || self.config.topics.is_empty() || self.controller.is_none() {
-            return;
-        }
-        let (committed, config) = (&self.committed, &self.config);
-        if committed.topics().next().is_some() {
-            self.topics_created = true;
-            return;
-        }
-        if !config.brokers.iter().all(|b| committed.is_active(*b)) {
-            return;
-        }
-        self.topics_created = true;
-        let topics = config
-            .topics
-            .iter()
-            .map(|t| CreatableTopic {
-                topic: t.topic,
-                assignments: t.assignments.clone(),
-                configs: t
-                    .min_insync_replicas
-                    .map(TopicConfig::MinInsyncReplicas)
-                    .into_iter()
-                    .chain(t.unclean_leader_election_enable.map(TopicConfig::UncleanLeaderElectionEnable))
-                    .collect(),
-            })
-            .collect();
-        self.controller_request(Caller::Local, &ControllerRequest::CreateTopics { topics }, cx);
     }
 }

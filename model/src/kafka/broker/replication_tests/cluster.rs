@@ -217,7 +217,7 @@ impl Cluster {
                     self.found.truncations += 1;
                     self.found.cut_below_high_watermark += usize::from(to < high_watermark);
                 }
-                ReplicaOutput::Emit(_) => {}
+                ReplicaOutput::FetcherNews(_) | ReplicaOutput::Emit(_) => {}
             }
         }
     }

@@ -1,0 +1,81 @@
+//! The deadlines of a node's ports: told to the kernel when they have changed.
+
+use super::config::{ALTER, BROKER, CONTROLLER, LIFECYCLE, MAIN, PRODUCER_IDS, fetcher_port};
+use super::shutdown::Phase;
+use super::{Node, NodeCx};
+use crate::base::{Millis, Port, SimTime};
+use crate::kafka::broker::ReplicaFetcher;
+use crate::kafka::broker::link::Link;
+use crate::kafka::quorum::BrokerLifecycle;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    port: Port,
+    /// What the kernel was told last; `MAX` for nothing.
+    set: Millis,
+    /// The thread has been nudged and has not run since.
+    nudged: bool,
+}
+
+/// What each port was last set to. A node has few ports: a scan beats a tree.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deadlines(Vec<Entry>);
+
+impl Deadlines {
+    fn entry(&mut self, port: Port) -> &mut Entry {
+        let at = self.0.iter().position(|e| e.port == port).unwrap_or_else(|| {
+            self.0.push(Entry { port, set: Millis::MAX, nudged: false });
+            self.0.len() - 1
+        });
+        &mut self.0[at]
+    }
+    /// The port's deadline has come: whatever was set is gone.
+    pub(super) fn fired(&mut self, port: Port) {
+        *self.entry(port) = Entry { port, set: Millis::MAX, nudged: false };
+    }
+    /// Wakes a thread at the end of this step, whatever its own deadline.
+    pub(super) fn nudge(&mut self, port: Port) {
+        self.entry(port).nudged = true;
+    }
+    fn set(&mut self, port: Port, at: Millis, cx: &mut NodeCx<'_>) {
+        let now = cx.millis();
+        let entry = self.entry(port);
+        let at = if entry.nudged { at.min(now) } else { at };
+        // One that is due fires once, however often it is said until then.
+        if entry.set == at || (entry.set <= now && at <= now) {
+            return;
+        }
+        entry.set = at;
+        let at = (at < Millis::MAX).then(|| if at <= now { cx.now } else { SimTime::at(at) });
+        cx.wake_port(port, at);
+    }
+}
+
+impl Node {
+    /// Tells the kernel every deadline that has changed in this step.
+    pub(super) fn set_deadlines(&mut self, cx: &mut NodeCx<'_>) {
+        let raft = self.raft.deadline().unwrap_or(Millis::MAX);
+        let controller = self.controller.as_ref().map_or(Millis::MAX, |(_, c)| c.deadline());
+        let links = self.raft_links.values().map(Link::deadline).min().unwrap_or(Millis::MAX);
+        let due = &mut self.deadlines;
+        due.set(CONTROLLER, raft.min(controller).min(links), cx);
+        match self.phase {
+            Phase::Running | Phase::ControlledShutdown => {}
+            Phase::Closing { until } => return due.set(MAIN, until, cx),
+            Phase::QuorumStopping | Phase::Stopped => return,
+        }
+        if !self.config.is_broker {
+            return;
+        }
+        let requests = if self.channels.has_ready() { Millis::ZERO } else { self.replicas.request_deadline() };
+        due.set(BROKER, requests, cx);
+        due.set(MAIN, self.replicas.timer_deadline(), cx);
+        let life = self.lifecycle.as_ref().and_then(BrokerLifecycle::deadline).unwrap_or(Millis::MAX);
+        due.set(LIFECYCLE, life.min(self.life_channel.deadline()), cx);
+        due.set(ALTER, self.alter_channel.deadline().min(self.replicas.alter_deadline()), cx);
+        due.set(PRODUCER_IDS, self.ids_channel.deadline(), cx);
+        for fetcher in self.replicas.fetchers() {
+            due.set(fetcher_port(fetcher.source()), ReplicaFetcher::deadline(fetcher).unwrap_or(Millis::MAX), cx);
+        }
+    }
+}
