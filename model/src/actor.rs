@@ -55,6 +55,9 @@ impl Disk for ActorDisk {
             disk.flushed(file, mark);
         }
     }
+    fn bytes(write: &NodeWrite) -> u64 {
+        NodeDisk::bytes(write)
+    }
     fn lose_power(&mut self, stream: &mut Stream) {
         if let Self::Node(disk) = self {
             disk.lose_power(stream);

@@ -5,7 +5,7 @@ mod producer;
 mod reader;
 mod shoppers;
 
-pub use keys::{KeyHash, crc32, murmur2};
+pub use keys::KeyHash;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig};
 pub use reader::{ReaderApp, ReaderAppConfig, ReaderClientConfig};
 pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};

@@ -264,6 +264,15 @@ pub enum Event {
         /// After a clean shutdown.
         clean: bool,
     },
+    /// A broker opened a replica's log at its start. What is missing against what it had told before was lost with power.
+    LogOpened {
+        /// The partition.
+        tp: TopicPartition,
+        /// Its log end.
+        end: Offset,
+        /// Its high watermark, from the checkpoint (L-21).
+        high_watermark: Offset,
+    },
     /// A client opened or lost a connection.
     Connection {
         /// To which node; negative for a bootstrap id.
@@ -304,6 +313,7 @@ impl Event {
             Self::Controller { .. } => "controller",
             Self::MetadataApplied { .. } => "metadata-applied",
             Self::Recovered { .. } => "recovered",
+            Self::LogOpened { .. } => "log-opened",
             Self::Connection { .. } => "connection",
             Self::Note { .. } => "note",
         }
@@ -453,6 +463,12 @@ impl Feed for Event {
                 c.u8(22);
                 c.u32(tag);
                 c.i64(value);
+            }
+            Self::LogOpened { tp, end, high_watermark } => {
+                c.u8(23);
+                tp.feed(c);
+                end.feed(c);
+                high_watermark.feed(c);
             }
         }
     }

@@ -56,7 +56,7 @@ pub const FIXES: &[FixInfo] = &[
         name: "truncate-by-leader-epoch",
         ticket: "KIP-101",
         rule: "L-10, L-11",
-        law: "layer",
+        law: "layer, protocol (I-1)",
     },
     FixInfo {
         fix: Fix::DivergingEpochAnswer,
@@ -105,7 +105,7 @@ pub const FIXES: &[FixInfo] = &[
         name: "alter-partition-broker-epoch",
         ticket: "KIP-903",
         rule: "R-10, R-14",
-        law: "layer",
+        law: "layer, protocol (I-2)",
     },
     FixInfo {
         fix: Fix::TruncationStopsAtDivergence,
@@ -119,14 +119,14 @@ pub const FIXES: &[FixInfo] = &[
         name: "ack-after-high-watermark",
         ticket: "planted",
         rule: "1.2 step 8",
-        law: "layer, protocol (I-1)",
+        law: "layer, protocol (I-1, acks=all)",
     },
     FixInfo {
         fix: Fix::EligibleLeaderReplicas,
         name: "eligible-leader-replicas",
         ticket: "KIP-966",
         rule: "R-22, L-23",
-        law: "layer",
+        law: "layer, protocol (I-1, I-5)",
     },
     FixInfo {
         fix: Fix::IdempotenceByDefault,

@@ -2,7 +2,7 @@
 
 use super::{
     Batch, Chain, ConnId, Domain, Event, Feed, FileId, Fixes, Incarnation, Lane, Millis, Nanos, Offset, Port,
-    ProcessId, Row, SimTime, Stream, Streams, TopicPartition,
+    ProcessId, Row, SimTime, Stream, Streams, TopicId, TopicPartition,
 };
 use std::sync::Arc;
 
@@ -41,8 +41,14 @@ pub enum Signal {
     Drain,
     /// To a controller: move leaderships back to the preferred leaders (`kafka-leader-election`).
     ElectPreferred,
+    /// The same, of one topic.
+    ElectPreferredOf(TopicId),
     /// To a broker: answer metadata requests without any topic, as one does whose metadata is not loaded; false ends it.
     HideTopics(bool),
+    /// To a broker: so many of the next metadata answers about a topic say that there is no such topic.
+    HideTopic(TopicId, u32),
+    /// To a broker: the topic is there again.
+    ShowTopic(TopicId),
 }
 
 impl Feed for Signal {
@@ -53,7 +59,18 @@ impl Feed for Signal {
             Self::ElectPreferred => 3,
             Self::HideTopics(true) => 4,
             Self::HideTopics(false) => 5,
+            Self::ElectPreferredOf(_) => 6,
+            Self::HideTopic(..) => 7,
+            Self::ShowTopic(_) => 8,
         });
+        match *self {
+            Self::ElectPreferredOf(topic) | Self::ShowTopic(topic) => chain.u16(topic.0),
+            Self::HideTopic(topic, answers) => {
+                chain.u16(topic.0);
+                chain.u32(answers);
+            }
+            Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) => {}
+        }
     }
 }
 
@@ -191,6 +208,10 @@ pub trait Disk: Clone + std::fmt::Debug + Default {
     fn mark(&self, file: FileId) -> u64;
     /// A flush that started at `mark` is done: what was written before it survives power loss.
     fn flushed(&mut self, file: FileId, mark: u64);
+    /// Bytes that a write brings to the disk once it is written back, for the disk's bandwidth.
+    fn bytes(_write: &Self::Write) -> u64 {
+        0
+    }
     /// Power is lost: each file falls back to what was flushed plus some prefix of the rest, drawn from `stream` (L-20).
     fn lose_power(&mut self, stream: &mut Stream);
 }

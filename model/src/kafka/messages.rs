@@ -4,6 +4,7 @@ use super::ErrorCode;
 use super::controller::messages::{ControllerReply, ControllerRequest};
 use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
+use super::txn_messages::{CoordinatorReply, CoordinatorRequest};
 use crate::base::{
     Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId,
     TopicPartition, Wire,
@@ -50,6 +51,8 @@ pub enum Request {
     Controller(ControllerRequest),
     /// Among quorum voters and observers.
     Quorum(QuorumRequest),
+    /// To, or about, a transaction or group coordinator.
+    Coordinator(CoordinatorRequest),
 }
 
 /// An answer.
@@ -75,6 +78,8 @@ pub enum Reply {
     Controller(ControllerReply),
     /// To [`Request::Quorum`].
     Quorum(QuorumReply),
+    /// To [`Request::Coordinator`].
+    Coordinator(CoordinatorReply),
 }
 
 /// Asks for leaders. `None` asks for all topics.
@@ -286,6 +291,7 @@ impl Request {
             Self::InitProducerId(_) => "InitProducerId",
             Self::Controller(r) => r.name(),
             Self::Quorum(r) => r.name(),
+            Self::Coordinator(r) => r.name(),
         }
     }
     /// Kafka's api key, as far as there is one byte of it.
@@ -300,6 +306,7 @@ impl Request {
             Self::OffsetsForLeaderEpoch(_) => 23,
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
+            Self::Coordinator(r) => r.key(),
         }
     }
 }
@@ -316,6 +323,7 @@ impl Reply {
             Self::OffsetsForLeaderEpoch(_) => 23,
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
+            Self::Coordinator(r) => r.key(),
         }
     }
 }
@@ -335,6 +343,7 @@ impl Wire for Message {
                     Request::InitProducerId(_) => 16,
                     Request::Controller(r) => r.bytes(),
                     Request::Quorum(r) => r.bytes(),
+                    Request::Coordinator(r) => r.bytes(),
                 },
                 Self::Reply { body, .. } => match body {
                     Reply::ApiVersions => 600,
@@ -347,6 +356,7 @@ impl Wire for Message {
                     Reply::InitProducerId(_) => 16,
                     Reply::Controller(r) => r.bytes(),
                     Reply::Quorum(r) => r.bytes(),
+                    Reply::Coordinator(r) => r.bytes(),
                 },
             }
     }
@@ -369,6 +379,7 @@ impl Wire for Message {
                 Reply::InitProducerId(_) => "InitProducerId reply",
                 Reply::Controller(r) => r.name(),
                 Reply::Quorum(r) => r.name(),
+                Reply::Coordinator(r) => r.name(),
             },
         }
     }
@@ -432,6 +443,7 @@ impl Feed for Request {
             }
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
+            Self::Coordinator(r) => r.feed(c),
         }
     }
 }
@@ -511,6 +523,7 @@ impl Feed for Reply {
             }
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
+            Self::Coordinator(r) => r.feed(c),
         }
     }
 }

@@ -8,5 +8,6 @@ pub mod log;
 pub mod messages;
 pub mod partition;
 pub mod quorum;
+pub mod txn_messages;
 
 pub use error::ErrorCode;

@@ -7,6 +7,7 @@
 
 mod exempt;
 mod harness;
+mod rd_cluster;
 mod run_controller;
 mod run_hash;
 mod run_java_connection;
@@ -34,8 +35,10 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka/partition_change", run: run_controller::partition_change },
     Family { name: "kafka/producer_state", run: run_log::log },
     Family { name: "kafka/replication_control", run: run_controller::replication_control },
+    Family { name: "librdkafka/connection", run: run_librdkafka_connection::run },
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
     Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },
+    Family { name: "librdkafka/idempotence", run: run_librdkafka_producer::run },
 ];
 
 fn main() -> std::process::ExitCode {

@@ -8,7 +8,7 @@ use model::base::{
 };
 use model::kafka::ErrorCode;
 use model::kafka::client::java::{
-    AccumulatorConfig, Backoff, Dice, Failure, Metadata, Pass, ProducerEvent, Sender, SenderConfig, State, Target,
+    Backoff, Dice, Failure, Metadata, Pass, ProducerConfig, ProducerEvent, Profile, Sender, State, Target,
 };
 use model::kafka::client::{ClusterView, Completed, Leader, Lost, Network, Outcome as Ended};
 use model::kafka::messages::{
@@ -172,30 +172,19 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(params: &Value) -> Self {
+    fn new(params: &Value, fixes: Fixes) -> Self {
         let number = |key: &str, default: i64| params[key].as_i64().unwrap_or(default);
-        let max_in_flight = number("max_in_flight", 5) as usize;
+        let max_in_flight = number("max_in_flight", 5);
         let request_timeout = number("request_timeout", 30_000);
-        let config = SenderConfig {
-            acks: -1,
-            idempotent: params["idempotent"].as_bool().unwrap_or(true),
-            request_timeout: Millis(request_timeout),
-            retries: number("retries", i64::from(i32::MAX)) as u32,
-            retry_backoff: Millis(100),
-            max_request_size: number("max_request_size", 1_048_576) as u32,
-            one_in_flight: max_in_flight == 1,
-            produce_version: 13,
-            accumulator: AccumulatorConfig {
-                batch_size: number("batch_size", 16_384) as u32,
-                linger: Millis(number("linger", 0)),
-                buffer_memory: 33_554_432,
-                retry_backoff: Backoff::new(Millis(100), Millis(1_000)),
-                delivery_timeout: Millis(number("delivery_timeout", 120_000)),
-                adaptive: true,
-                availability_timeout: Millis::ZERO,
-                leader_change_skips_backoff: true,
-            },
-        };
+        let mut config = ProducerConfig::new(Profile::Java, [addr(0)].into());
+        config.enable_idempotence = params["idempotent"].as_bool();
+        config.max_in_flight = Some(max_in_flight as u16);
+        config.retries = params["retries"].as_i64().map(|n| n as u32);
+        config.request_timeout = Millis(request_timeout);
+        config.delivery_timeout = Millis(number("delivery_timeout", 120_000));
+        config.batch_size = number("batch_size", 16_384) as u32;
+        config.linger = Millis(number("linger", 0));
+        config.max_request_size = number("max_request_size", 1_048_576) as u32;
         let mut dice = Dice::Listed(VecDeque::new());
         let backoff = Backoff::new(Millis(100), Millis(1_000));
         let metadata = Metadata::new(Millis(300_000), backoff, [addr(0)].into(), None, true, &mut dice);
@@ -204,7 +193,7 @@ impl Bench {
             dice,
             leaders: (0..PARTITIONS).map(|p| (p, (i32::from(p) % NODES, 0))).collect(),
             down: BTreeMap::new(),
-            max_in_flight,
+            max_in_flight: max_in_flight as usize,
             in_flight: Vec::new(),
             ended: Vec::new(),
             sent: 0,
@@ -213,7 +202,7 @@ impl Bench {
             said: Vec::new(),
         };
         net.update();
-        let sender = Sender::new(config);
+        let sender = Sender::new(config.sender(fixes));
         let state = sender.state();
         let (id, epoch) = (sender.producer().id, sender.producer().epoch);
         Self {
@@ -339,7 +328,7 @@ impl Bench {
         let (value, n) = (item[2].as_u64().unwrap_or(0) as u32, item[3].as_u64().unwrap_or(1));
         for _ in 0..n {
             // Attributes, two deltas, no key, value with its length, no headers; before them the length of all that.
-            let varint = |n: u32| (70 - (2 * u64::from(n) | 1).leading_zeros()) / 7;
+            let varint = |n: u32| (70 - ((2 * u64::from(n)) | 1).leading_zeros()) / 7;
             let body = 4 + varint(value) + value + 1;
             let cols = [self.sends, 0, 0, 0];
             let row = Row { bytes: varint(body) + body, time: EventTime(self.net.now), cols, ..Row::default() };
@@ -419,8 +408,8 @@ impl Bench {
 }
 
 /// Runs one vector.
-pub fn run(vector: &Value, _fixes: Fixes) -> Outcome {
-    let mut bench = Bench::new(&vector["params"]);
+pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
+    let mut bench = Bench::new(&vector["params"], fixes);
     for (at, item) in vector["input"].as_array().into_iter().flatten().enumerate() {
         bench.at = at;
         bench.item(item);

@@ -170,6 +170,7 @@ impl Seen {
             Consumed::Eof(_, offset) => self.eof = Some(offset.0),
             Consumed::Error(_, code) => self.delivered.push(json!(name(*code))),
             Consumed::AutoOffsetReset(_) => self.delivered.push(json!("_AUTO_OFFSET_RESET")),
+            Consumed::LogTruncation(_) => self.delivered.push(json!("_LOG_TRUNCATION")),
         }
     }
 }

@@ -200,3 +200,53 @@ fn a_seek_with_epoch_ahead_of_metadata_waits_for_metadata() {
     assert!(matches!(consumer.poll(Millis(100), &mut cluster), Ok(None)));
     assert_eq!(cluster.in_flight(BrokerId(1)), 1, "the new leader is asked to validate the position");
 }
+
+/// An unclean election cuts the log below the position: both clients go on at the end of the epoch they had read.
+#[test]
+fn a_truncation_is_found_and_read_on_from_its_end() {
+    let tp = TopicPartition::new(0, 0);
+    let cut = || {
+        let mut cluster = Cluster::new(7, 3, 1);
+        let log = cluster.logs.get_mut(&tp).expect("a log");
+        log.data(-1, 5, 100, false, 0);
+        log.data(-1, 5, 100, false, 0);
+        cluster
+    };
+    let truncate = |cluster: &mut Cluster, now| {
+        let log = cluster.logs.get_mut(&tp).expect("a log");
+        log.entries.pop();
+        log.end = Offset(5);
+        cluster.move_leader(tp);
+        cluster.request_update(now);
+    };
+
+    let mut cluster = cut();
+    let config = ConsumerConfig { auto_offset_reset: AutoOffsetReset::Earliest, ..ConsumerConfig::default() };
+    let mut java = JavaConsumer::new(Arc::new(config), TopicHashes::of_names(["events"]));
+    java.assign(&[tp]);
+    for ms in 0..3_000 {
+        let now = Millis(ms);
+        cluster.arrived(now).iter().for_each(|done| assert!(java.on_completed(done, now, &mut cluster)));
+        java.poll(now, &mut cluster).expect("a policy is set");
+        if ms == 200 {
+            assert_eq!(java.position(tp), Some(Offset(10)));
+            truncate(&mut cluster, now);
+        }
+    }
+    assert_eq!(java.position(tp), Some(Offset(5)));
+
+    let mut cluster = cut();
+    let config = RdConsumerConfig { auto_offset_reset: Some(OffsetSpec::Earliest), ..RdConsumerConfig::default() };
+    let mut rd = RdConsumer::new(Arc::new(config));
+    rd.assign(&[(tp, Start::At(Offset(0)))]);
+    for ms in 0..3_000 {
+        let now = Millis(ms);
+        cluster.arrived(now).iter().for_each(|done| assert!(rd.on_completed(done, now, &mut cluster)));
+        rd.serve(now, &mut cluster);
+        if ms == 200 {
+            assert_eq!(rd.toppars()[0].fetch_offset, Offset(10));
+            truncate(&mut cluster, now);
+        }
+    }
+    assert_eq!(rd.toppars()[0].fetch_offset, Offset(5));
+}

@@ -33,11 +33,10 @@ fn check(which: &str, set: &SetArguments) -> Result<String, Failure> {
     let mut line = String::from("ok");
     let mut seen = BTreeSet::new();
     for application in &loaded.scenario.applications {
-        if let Workload::EventsFile(file) = &application.workload {
-            if seen.insert(format!("{file:?}")) {
-                let summary = verify(file).map_err(Failure::usage)?;
-                line.push_str(&format!(", {} events in {}", summary.events, file.file.path().display()));
-            }
+        let Workload::EventsFile(file) = &application.workload else { continue };
+        if seen.insert(format!("{file:?}")) {
+            let summary = verify(file).map_err(Failure::usage)?;
+            line.push_str(&format!(", {} events in {}", summary.events, file.file.path().display()));
         }
     }
     Ok(line)

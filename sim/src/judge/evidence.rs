@@ -31,10 +31,23 @@ pub struct Cast {
     pub producers: Vec<String>,
     /// Whether each producer is idempotent, by number.
     pub idempotent: Vec<bool>,
+    /// acks of each producer, by number: -1, 1 or 0; -1 where it is not listed.
+    pub acks: Vec<i8>,
     /// Readers: name, isolation level and topics, by number.
     pub readers: Vec<ReaderInfo>,
-    /// Eligible leader replicas are in use; without them the last ISR member stays in the ISR.
+    /// Eligible leader replicas are in use, as configured and whatever is fixed; without them the last ISR member
+    /// stays in the ISR.
     pub elr: bool,
+}
+impl Cast {
+    /// Whether a producer was meant to be idempotent.
+    pub fn is_idempotent(&self, producer: u16) -> bool {
+        self.idempotent.get(usize::from(producer)).copied().unwrap_or(true)
+    }
+    /// Whether a producer waits for all in-sync replicas.
+    pub fn waits_for_all(&self, producer: u16) -> bool {
+        self.acks.get(usize::from(producer)).is_none_or(|a| *a == -1)
+    }
 }
 /// A reader as the scenario declares it.
 #[derive(Clone, Debug)]

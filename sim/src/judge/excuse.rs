@@ -1,8 +1,8 @@
-//! Rules by which the real product itself loses or doubles a record.
+//! Rules by which the real product itself loses or doubles a record, each for what it explains and nothing else.
 
 use crate::world::Observer;
-use model::base::{Event, ProcessId, SimTime, TopicPartition};
-use std::collections::BTreeSet;
+use model::base::{Event, Layer, Offset, ProcessId, Shown, SimTime, TopicPartition};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A rule that excuses a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,8 +17,22 @@ pub enum Excuse {
     FatalProducer,
     /// The producer is not idempotent: retries double and reorder.
     NotIdempotent,
+    /// The producer does not ask for acks=all: what is not replicated is truncated after a failover (2.3).
+    AcksNotAll,
+    /// a reader was reset and reads again.
+    ReaderReset,
 }
 impl Excuse {
+    /// All, for tables.
+    pub const ALL: [Self; 7] = [
+        Self::PowerLoss,
+        Self::UncleanElection,
+        Self::EpochBump,
+        Self::FatalProducer,
+        Self::NotIdempotent,
+        Self::AcksNotAll,
+        Self::ReaderReset,
+    ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
         match self {
@@ -27,63 +41,165 @@ impl Excuse {
             Self::EpochBump => "L-22, P-24, P-25",
             Self::FatalProducer => "P-32",
             Self::NotIdempotent => "enable.idempotence=false",
+            Self::AcksNotAll => "acks=0 or 1",
+            Self::ReaderReset => "X-30, X-31",
+        }
+    }
+    /// What the rule says, for people.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::PowerLoss => "the page cache is not flushed on append: a replica that loses power loses its tail",
+            Self::UncleanElection => "a leader elected from outside ISR and ELR lacks committed records",
+            Self::EpochBump => {
+                "after an out-of-order answer or an expiry the producer raises its epoch and sends again"
+            }
+            Self::FatalProducer => "librdkafka gives up after an out-of-order answer to its oldest batch",
+            Self::NotIdempotent => "without idempotence a retry may double and reorder",
+            Self::AcksNotAll => "without acks=all an acknowledged record may not have been replicated",
+            Self::ReaderReset => "a reader whose position was reset reads again",
         }
     }
 }
 
+/// Committed records that a later leader did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// When it showed.
+    pub at: SimTime,
+    /// Where.
+    pub tp: TopicPartition,
+    /// First offset lost.
+    pub from: Offset,
+    /// One past the last that was committed then.
+    pub to: Offset,
+    /// The rule by which the product loses them; none: it never may.
+    pub excuse: Option<Excuse>,
+}
+impl Loss {
+    /// Enters a loss in a list; false if it only made a known one longer.
+    pub(super) fn enter(losses: &mut Vec<Self>, loss: Self) -> bool {
+        let same = |l: &&mut Self| (l.tp, l.from, l.excuse) == (loss.tp, loss.from, loss.excuse) && l.to <= loss.to;
+        if let Some(known) = losses.iter_mut().find(same) {
+            known.to = loss.to;
+            return false;
+        }
+        losses.push(loss);
+        true
+    }
+    fn holds(&self, tp: TopicPartition, offset: Option<Offset>) -> bool {
+        self.tp == tp && offset.is_none_or(|o| self.from <= o && o < self.to)
+    }
+}
+
+/// `OUT_OF_ORDER_SEQUENCE_NUMBER` on the wire.
+const OUT_OF_ORDER: i16 = 45;
+
 /// What has happened in the run that can excuse a finding.
 #[derive(Clone, Debug, Default)]
 pub struct Excuses {
-    power_lost: bool,
-    unclean: BTreeSet<TopicPartition>,
-    bumped: bool,
-    fatal: bool,
+    losses: Vec<Loss>,
+    power_cuts: BTreeSet<TopicPartition>,
+    /// How often each broker started, and whether the schedule stopped or started anything.
+    starts: BTreeMap<ProcessId, u32>,
+    restarted: bool,
+    /// A leader that may have forgotten sequence numbers by rule (L-22, a loss) has answered out of order.
+    out_of_order: bool,
+    /// Processes whose sends have failed for good (P-23, P-32), whose producer raised its epoch, gave up, by a rule.
+    failed: BTreeSet<ProcessId>,
+    bumped: BTreeSet<ProcessId>,
+    fatal: BTreeSet<ProcessId>,
+    /// Process of each producer, by number.
+    producers: Vec<Option<ProcessId>>,
+    rereads: BTreeSet<u16>,
 }
 impl Excuses {
-    /// Excuse for an acknowledged record of a topic that is gone. The ledger does not know partitions, so any unclean
-    /// election of the topic counts.
-    pub fn loss(&self, topic: u16) -> Option<Excuse> {
-        if self.unclean.iter().any(|tp| tp.topic.0 == topic) {
-            Some(Excuse::UncleanElection)
-        } else {
-            self.power_lost.then_some(Excuse::PowerLoss)
-        }
+    /// Enters a loss of committed records.
+    pub fn lost(&mut self, loss: Loss) {
+        Loss::enter(&mut self.losses, loss);
     }
-    /// Excuse for a partition whose committed records changed.
+    /// A replica of the partition has lost batches with power.
+    pub fn power_cut(&mut self, tp: TopicPartition) {
+        self.power_cuts.insert(tp);
+    }
+    /// A reader was reset and was given again what it had.
+    pub fn reread(&mut self, reader: u16) {
+        self.rereads.insert(reader);
+    }
+    /// Every loss of committed records in the run.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// Excuse for an acknowledged record that is gone, by its place where that is known.
+    pub fn loss(&self, tp: TopicPartition, offset: Option<Offset>) -> Option<Excuse> {
+        self.losses.iter().filter(|l| l.holds(tp, offset)).find_map(|l| l.excuse)
+    }
+    /// Excuse for a partition that cannot go on, or whose readers missed records.
     pub fn changed(&self, tp: TopicPartition) -> Option<Excuse> {
-        if self.unclean.contains(&tp) {
-            Some(Excuse::UncleanElection)
-        } else {
-            self.power_lost.then_some(Excuse::PowerLoss)
-        }
+        self.loss(tp, None).or_else(|| self.power_cuts.contains(&tp).then_some(Excuse::PowerLoss))
     }
-    /// Excuses for a record that is there twice or out of order.
-    pub fn double(&self, idempotent: bool) -> Option<Excuse> {
+    /// Excuse for a record that is there twice or out of order, by its producer.
+    pub fn double(&self, producer: u16, idempotent: bool) -> Option<Excuse> {
         if !idempotent {
-            Some(Excuse::NotIdempotent)
-        } else if self.bumped {
-            Some(Excuse::EpochBump)
-        } else {
-            None
+            return Some(Excuse::NotIdempotent);
         }
+        self.process_of(producer).filter(|p| self.bumped.contains(p)).map(|_| Excuse::EpochBump)
     }
     /// Excuse for a producer that has given up.
-    pub fn fatal(&self) -> Option<Excuse> {
-        self.fatal.then_some(Excuse::FatalProducer)
+    pub fn fatal(&self, producer: u16) -> Option<Excuse> {
+        // One that never had an answer is known by no process.
+        let gave_up = match self.process_of(producer) {
+            Some(p) => self.fatal.contains(&p),
+            None => !self.fatal.is_empty(),
+        };
+        gave_up.then_some(Excuse::FatalProducer)
+    }
+    /// Excuse for records that a reader was given twice.
+    pub fn given_twice(&self, reader: u16) -> Option<Excuse> {
+        self.rereads.contains(&reader).then_some(Excuse::ReaderReset)
+    }
+    fn process_of(&self, producer: u16) -> Option<ProcessId> {
+        self.producers.get(usize::from(producer)).copied().flatten()
+    }
+    /// Whether what a producer did can come from a rule: sequence numbers forgotten by a leader, or sends given up.
+    fn justified(&self, process: ProcessId) -> bool {
+        self.out_of_order || self.failed.contains(&process) || self.bumped.contains(&process)
     }
 }
 impl Observer for Excuses {
-    fn event(&mut self, _: SimTime, _: u64, _: u64, _: ProcessId, event: &Event) {
-        match event {
-            Event::PartitionChanged { tp, unclean: true, .. } => {
-                self.unclean.insert(*tp);
+    fn event(&mut self, _: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
+        match *event {
+            Event::Recovered { .. } => {
+                let starts = self.starts.entry(process).or_default();
+                *starts += 1;
+                // A crash point stops a process without a fault being told.
+                self.restarted |= *starts > 1;
             }
-            Event::ProducerEpochBumped { .. } => self.bumped = true,
-            Event::ProducerFatal { .. } => self.fatal = true,
+            // L-22: after a restart a leader knows each producer's last batch only.
+            Event::ProduceAnswered { tp, error: OUT_OF_ORDER, .. } if !self.out_of_order => {
+                self.out_of_order = self.restarted || self.losses.iter().any(|l| l.tp == tp);
+            }
+            Event::SendFailed { .. } => {
+                self.failed.insert(process);
+            }
+            Event::ProducerEpochBumped { .. } if self.justified(process) => {
+                self.bumped.insert(process);
+            }
+            Event::ProducerFatal { .. } if self.justified(process) => {
+                self.fatal.insert(process);
+            }
             _ => {}
         }
     }
     fn fault(&mut self, _: SimTime, _: Option<ProcessId>, what: &'static str) {
-        self.power_lost |= what == "power-loss";
+        self.restarted |= matches!(what, "kill" | "power-loss" | "start" | "terminate" | "full-disk");
+    }
+    fn shown(&mut self, _: SimTime, process: ProcessId, shown: &Shown) {
+        let (Layer::Acked(producer) | Layer::Failed(producer)) = shown.layer else { return };
+        let producer = usize::from(producer);
+        if self.producers.len() <= producer {
+            self.producers.resize(producer + 1, None);
+        }
+        self.producers[producer] = Some(process);
     }
 }

@@ -1,8 +1,8 @@
 //! Law of layers: every event sent is in each layer exactly once.
 
-use super::{Cast, Chunked, Evidence, Findings, Law, Ledger, TopicInfo, Violation};
+use super::{Cast, Chunked, Evidence, Excuse, Findings, Law, Ledger, TopicInfo, Violation};
 use crate::world::Observer;
-use model::base::{Ghost, Layer, ProcessId, Row, Shown, SimTime};
+use model::base::{Ghost, Layer, Offset, ProcessId, Row, Shown, SimTime, TopicPartition};
 use std::collections::BTreeMap;
 
 /// What a layer holds against the ledger.
@@ -31,16 +31,48 @@ impl LayerCount {
 }
 
 /// How an event fared at its producer.
-const ACKED: u8 = 1;
-const FAILED: u8 = 2;
+#[derive(Clone, Copy, Debug, Default)]
+struct Fate {
+    flags: u8,
+    /// Where its acknowledgement says it is.
+    partition: u16,
+    offset: u32,
+}
+impl Fate {
+    const ACKED: u8 = 1;
+    const FAILED: u8 = 2;
+    /// No offset came with the acknowledgement.
+    const NOWHERE: u32 = u32::MAX;
+    fn offset(self) -> Option<Offset> {
+        (self.offset != Self::NOWHERE).then_some(Offset(i64::from(self.offset)))
+    }
+}
+
+/// How often an event is in a layer, and whether it is where its acknowledgement says.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times(u8);
+impl Times {
+    const IN_PLACE: u8 = 128;
+    fn add(&mut self, in_place: bool) {
+        let times = (self.0 & !Self::IN_PLACE).saturating_add(1).min(Self::IN_PLACE - 1);
+        self.0 = times | self.0 & Self::IN_PLACE | if in_place { Self::IN_PLACE } else { 0 };
+    }
+    fn times(self) -> u64 {
+        u64::from(self.0 & !Self::IN_PLACE)
+    }
+    fn in_place(self) -> bool {
+        self.0 & Self::IN_PLACE != 0
+    }
+}
 
 /// The law.
 #[derive(Clone, Debug)]
 pub struct LayerLaw {
-    /// By ghost: [`ACKED`], [`FAILED`].
-    fate: Chunked<u8>,
-    /// By reader, by ghost: how often it was delivered (stays at 255).
-    read: Vec<Chunked<u8>>,
+    /// By ghost.
+    fate: Chunked<Fate>,
+    /// By reader, by ghost: how often it was delivered (stays at 127).
+    read: Vec<Chunked<Times>>,
+    /// Per reader: rows of no event, or of a topic it does not read.
     unexpected_reads: Vec<u64>,
     /// What was found, by layer name, once settled.
     pub counts: BTreeMap<String, LayerCount>,
@@ -48,12 +80,14 @@ pub struct LayerLaw {
     pub acked: u64,
     /// Events whose send failed for good.
     pub failed: u64,
-    topics: Vec<bool>,
+    /// By reader: the topics it reads, by number.
+    reads: Vec<Vec<bool>>,
 }
 
 impl LayerLaw {
     /// For this cast and these topics.
     pub fn new(cast: &Cast, topics: &[TopicInfo]) -> Self {
+        let reads = |r: &super::ReaderInfo| (0..topics.len()).map(|t| r.topics.contains(&(t as u16))).collect();
         Self {
             fate: Chunked::default(),
             read: vec![Chunked::default(); cast.readers.len()],
@@ -61,27 +95,34 @@ impl LayerLaw {
             counts: BTreeMap::new(),
             acked: 0,
             failed: 0,
-            topics: topics.iter().map(|t| t.events).collect(),
+            reads: cast.readers.iter().map(reads).collect(),
         }
+    }
+    fn fate(&self, ghost: u32) -> Fate {
+        self.fate.get(ghost as usize).copied().unwrap_or_default()
     }
     /// Whether an event was acknowledged.
     pub fn is_acked(&self, ghost: u32) -> bool {
-        self.fate.get(ghost as usize).is_some_and(|f| f & ACKED != 0)
+        self.fate(ghost).flags & Fate::ACKED != 0
     }
     /// Whether an event's send failed for good.
     pub fn is_failed(&self, ghost: u32) -> bool {
-        self.fate.get(ghost as usize).is_some_and(|f| f & FAILED != 0)
+        self.fate(ghost).flags & Fate::FAILED != 0
+    }
+    /// Events that were neither acknowledged nor failed.
+    pub fn undecided(&self, ledger: &Ledger) -> Vec<u32> {
+        (0..ledger.len()).filter(|g| self.fate(*g).flags == 0).collect()
     }
 
     fn account(
         &self,
         ledger: &Ledger,
-        seen: &Chunked<u8>,
+        seen: &Chunked<Times>,
         expected: impl Fn(u32) -> bool,
         mut count: LayerCount,
     ) -> LayerCount {
         for (ghost, sent) in ledger.iter().enumerate() {
-            let times = u64::from(seen.get(ghost).copied().unwrap_or_default());
+            let times = seen.get(ghost).copied().unwrap_or_default().times();
             count.rows += times;
             if times > 0 {
                 count.unique += 1;
@@ -105,28 +146,32 @@ impl Observer for LayerLaw {
         let rows = &shown.batch.rows[shown.from as usize..shown.to as usize];
         match shown.layer {
             Layer::Acked(_) => {
-                for g in ghosts(rows) {
-                    let fate = self.fate.grow(g as usize);
-                    self.acked += u64::from(*fate & ACKED == 0);
-                    *fate |= ACKED;
+                for (row, at) in rows.iter().zip(shown.from..).filter(|(r, _)| r.ghost != Ghost::NONE) {
+                    let fate = self.fate.grow(row.ghost.open() as usize);
+                    if fate.flags & Fate::ACKED == 0 {
+                        self.acked += 1;
+                        fate.flags |= Fate::ACKED;
+                        fate.partition = shown.tp.partition;
+                        let offset = u32::try_from(shown.base.0).ok().and_then(|base| base.checked_add(at));
+                        fate.offset = offset.unwrap_or(Fate::NOWHERE);
+                    }
                 }
             }
             Layer::Failed(_) => {
                 for g in ghosts(rows) {
                     let fate = self.fate.grow(g as usize);
-                    self.failed += u64::from(*fate & FAILED == 0);
-                    *fate |= FAILED;
+                    self.failed += u64::from(fate.flags & Fate::FAILED == 0);
+                    fate.flags |= Fate::FAILED;
                 }
             }
             Layer::Read(reader) => {
-                let counts = &mut self.read[usize::from(reader)];
-                for g in ghosts(rows) {
-                    let n = counts.grow(g as usize);
-                    *n = n.saturating_add(1);
+                let reader = usize::from(reader);
+                if self.reads[reader].get(usize::from(shown.tp.topic.0)) != Some(&true) {
+                    self.unexpected_reads[reader] += rows.len() as u64;
+                    return;
                 }
-                if !self.topics.get(usize::from(shown.tp.topic.0)).copied().unwrap_or(false) {
-                    self.unexpected_reads[usize::from(reader)] += rows.len() as u64;
-                }
+                let counts = &mut self.read[reader];
+                ghosts(rows).for_each(|g| counts.grow(g as usize).add(false));
             }
         }
     }
@@ -136,76 +181,134 @@ impl Law for LayerLaw {
     const NAME: &'static str = "layer";
 
     fn settle(&mut self, end: &Evidence<'_>, findings: &mut Findings) {
-        // Layers of topics: what a reader from the beginning would find now.
-        let mut in_topic: BTreeMap<u16, (Chunked<u8>, LayerCount)> = BTreeMap::new();
+        let mut in_topic: BTreeMap<u16, (Chunked<Times>, LayerCount)> = BTreeMap::new();
         for tp in end.replicas.keys().filter(|tp| end.topics[usize::from(tp.topic.0)].events) {
             let (seen, count) = in_topic.entry(tp.topic.0).or_default();
-            for entry in end.committed(*tp).filter(|e| !e.batch.is_control()) {
-                for g in ghosts(&entry.batch.rows) {
-                    match end.ledger.get(g) {
-                        Some(sent) if sent.topic == tp.topic.0 => {
-                            let n = seen.grow(g as usize);
-                            *n = n.saturating_add(1);
-                        }
-                        _ => {
-                            count.unexpected += 1;
-                            count.rows += 1;
-                        }
-                    }
-                }
-            }
+            self.scan(end, *tp, seen, count);
         }
         for (topic, (seen, count)) in &in_topic {
             // A send that failed may be in the log or not: both are allowed. One that is undecided counts as missing.
             let expected = |g: u32| end.ledger.get(g).is_some_and(|s| s.topic == *topic) && !self.is_failed(g);
             let count = self.account(end.ledger, seen, expected, *count);
             let name = &end.topics[usize::from(*topic)].name;
-            self.report(end, findings, name, seen, &count, Some(*topic));
+            let mut say = Say { end, findings, layer: name };
+            say.unexpected(&count);
+            self.topic(&mut say, seen, *topic);
             self.counts.insert(name.clone(), count);
         }
         for (number, reader) in end.cast.readers.iter().enumerate() {
             let seen = &self.read[number];
             let start = LayerCount { unexpected: self.unexpected_reads[number], ..LayerCount::default() };
-            let expected = |g: u32| {
-                end.ledger.get(g).is_some_and(|s| reader.topics.contains(&s.topic))
-                    && in_topic.values().any(|(topic, _)| topic.get(g as usize).is_some_and(|n| *n > 0))
+            let readable = |g: u32| {
+                let sent = end.ledger.get(g).filter(|s| reader.topics.contains(&s.topic));
+                let topic = sent.and_then(|s| in_topic.get(&s.topic));
+                topic.and_then(|(topic, _)| topic.get(g as usize)).is_some_and(|n| n.times() > 0)
             };
-            let count = self.account(end.ledger, seen, expected, start);
-            self.report(end, findings, &reader.name, seen, &count, None);
+            let count = self.account(end.ledger, seen, readable, start);
+            let mut say = Say { end, findings, layer: &reader.name };
+            say.unexpected(&count);
+            self.reader(&mut say, seen, number as u16, &in_topic, readable);
             self.counts.insert(reader.name.clone(), count);
         }
     }
 }
 
-impl LayerLaw {
-    fn report(
-        &self,
-        end: &Evidence<'_>,
-        findings: &mut Findings,
-        layer: &str,
-        seen: &Chunked<u8>,
-        count: &LayerCount,
-        topic: Option<u16>,
-    ) {
-        let mut say = |rule, text, excuse| {
-            findings.add(Violation { at: end.now, law: Self::NAME, rule, text, excuse });
-        };
+/// Findings about one layer.
+struct Say<'a, 'e> {
+    end: &'a Evidence<'e>,
+    findings: &'a mut Findings,
+    layer: &'a str,
+}
+impl Say<'_, '_> {
+    fn event(&mut self, rule: &'static str, g: u32, tp: Option<TopicPartition>, excuse: Option<Excuse>, what: &str) {
+        let (at, layer) = (self.end.now, self.layer);
+        self.findings.add_with(LayerLaw::NAME, rule, excuse, || Violation {
+            at,
+            law: LayerLaw::NAME,
+            rule,
+            text: format!("{layer}: event {g} {what}"),
+            excuse,
+            tp,
+            event: Some(g),
+        });
+    }
+    fn unexpected(&mut self, count: &LayerCount) {
         if count.unexpected > 0 {
-            say("unexpected", format!("{layer}: {} rows that nobody sent there", count.unexpected), None);
+            let text = format!("{}: {} rows that nobody sent there", self.layer, count.unexpected);
+            let (at, law, rule) = (self.end.now, LayerLaw::NAME, "unexpected");
+            self.findings.add(Violation { at, law, rule, text, excuse: None, tp: None, event: None });
         }
-        let times = |g: usize| seen.get(g).copied().unwrap_or_default();
-        for (g, sent) in end.ledger.iter().enumerate() {
-            let wanted = topic.is_none_or(|t| t == sent.topic);
-            if times(g) > 1 {
-                let idempotent = end.cast.idempotent.get(usize::from(sent.producer)).copied().unwrap_or(true);
-                let excuse = end.excuses.double(idempotent);
-                say("duplicate", format!("{layer}: event {g} is there {} times", times(g)), excuse);
-            } else if times(g) == 0 && wanted && topic.is_some() && self.is_acked(g as u32) {
-                say("lost", format!("{layer}: event {g}, acknowledged, is not there"), end.excuses.loss(sent.topic));
+    }
+}
+
+impl LayerLaw {
+    /// What a reader from the beginning would find in a partition now.
+    fn scan(&self, end: &Evidence<'_>, tp: TopicPartition, seen: &mut Chunked<Times>, count: &mut LayerCount) {
+        for entry in end.committed(tp).filter(|e| !e.batch.is_control()) {
+            for (row, at) in entry.batch.rows.iter().zip(0..).filter(|(r, _)| r.ghost != Ghost::NONE) {
+                let g = row.ghost.open();
+                if end.ledger.get(g).is_some_and(|sent| sent.topic == tp.topic.0) {
+                    let fate = self.fate(g);
+                    let in_place = fate.partition == tp.partition && fate.offset() == Some(entry.base.plus(at));
+                    seen.grow(g as usize).add(in_place);
+                } else {
+                    count.unexpected += 1;
+                    count.rows += 1;
+                }
             }
         }
-        if topic.is_none() && count.missing > 0 {
-            say("unread", format!("{layer}: {} readable events were not delivered", count.missing), None);
+    }
+
+    /// Whether the acknowledged event `g` may be gone.
+    fn loss(&self, end: &Evidence<'_>, g: u32, producer: u16, tp: TopicPartition) -> Option<Excuse> {
+        let excuse = end.excuses.loss(tp, self.fate(g).offset());
+        excuse.or((!end.cast.waits_for_all(producer)).then_some(Excuse::AcksNotAll))
+    }
+
+    /// Of the events of a topic: acknowledged ones that are not there, or elsewhere; any that are there twice.
+    fn topic(&self, say: &mut Say<'_, '_>, seen: &Chunked<Times>, topic: u16) {
+        for (sent, g) in say.end.ledger.iter().zip(0u32..).filter(|(s, _)| s.topic == topic) {
+            let (fate, found) = (self.fate(g), seen.get(g as usize).copied().unwrap_or_default());
+            let tp = TopicPartition::new(topic, fate.partition);
+            let acked = fate.flags & Fate::ACKED != 0;
+            if found.times() > 1 {
+                let excuse = say.end.excuses.double(sent.producer, say.end.cast.is_idempotent(sent.producer));
+                say.event("duplicate", g, None, excuse, "is there more than once");
+            }
+            if acked && found.times() == 0 {
+                let excuse = self.loss(say.end, g, sent.producer, tp);
+                say.event("lost", g, Some(tp), excuse, "was acknowledged and is not there");
+            } else if acked && !found.in_place() && fate.offset().is_some() {
+                let excuse = self.loss(say.end, g, sent.producer, tp);
+                say.event("displaced", g, Some(tp), excuse, "is not where its acknowledgement says");
+            }
+        }
+    }
+
+    /// Of a reader: events it was given more often than they are there, and readable ones it was not given.
+    fn reader(
+        &self,
+        say: &mut Say<'_, '_>,
+        seen: &Chunked<Times>,
+        number: u16,
+        in_topic: &BTreeMap<u16, (Chunked<Times>, LayerCount)>,
+        readable: impl Fn(u32) -> bool,
+    ) {
+        for (sent, g) in say.end.ledger.iter().zip(0u32..) {
+            let times = seen.get(g as usize).copied().unwrap_or_default().times();
+            let stored = in_topic.get(&sent.topic).and_then(|(t, _)| t.get(g as usize)).map_or(0, |n| n.times());
+            let tp = TopicPartition::new(sent.topic, self.fate(g).partition);
+            if times > stored.max(1) {
+                let lost = say.end.excuses.loss(tp, None);
+                let excuse = say.end.excuses.given_twice(number).or(lost);
+                say.event("given-twice", g, None, excuse, "was given more often than it is there");
+            } else if times > 1 {
+                let excuse = say.end.excuses.double(sent.producer, say.end.cast.is_idempotent(sent.producer));
+                say.event("duplicate", g, None, excuse, "was given more than once");
+            } else if times == 0 && readable(g) {
+                let excuse = say.end.excuses.loss(tp, None);
+                say.event("unread", g, None, excuse, "is readable and was not given");
+            }
         }
     }
 }

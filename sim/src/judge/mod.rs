@@ -4,16 +4,24 @@
 //!
 //! | law | file | statement |
 //! |---|---|---|
-//! | layer | `layer.rs` | every event sent is in each layer exactly once: none missing, unexpected, doubled |
-//! | order | `order.rs` | per partition and producer records keep their order; offsets are never reused; a reader never goes back without a reset |
-//! | replication | `replication.rs` | protocol invariants I-1, I-3, I-5, I-7, I-9 and R-5, as the run goes and over the final logs |
-//! | sequences | `sequences.rs` | protocol invariants I-20 and I-21 over the final logs |
+//! | layer | `layer.rs` | every event sent is in each layer exactly once, and where its acknowledgement says: none missing, unexpected, doubled |
+//! | order | `order.rs` | per partition and producer records keep their order; a reader never goes back without a reset |
+//! | replication | `replication/` | I-1, I-2, I-3, I-6, I-7 (logs), I-9, I-28, R-5 and acks=all, as the run goes and over the final logs |
+//! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
+//! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
+//!
+//! A finding carries the rule by which the real product does the same, if there is one. Where committed records were lost,
+//! the law of replication decides that for the offsets concerned ([`Loss`]); every other law looks it up there. What is not
+//! visible in events is not judged: I-4 (pending ISRs are not told; its purpose, that every candidate is complete, is I-2)
+//! and the prefix property of the metadata log in I-8.
 
 mod chunked;
+mod controller;
 mod coverage;
 mod evidence;
 mod excuse;
+mod explain;
 mod layer;
 mod ledger;
 mod liveness;
@@ -23,19 +31,22 @@ mod sequences;
 mod stalls;
 
 pub use chunked::Chunked;
+pub use controller::ControllerLaw;
 pub use coverage::Coverage;
 pub use evidence::{Cast, Evidence, ReaderInfo, Replica, TopicInfo};
-pub use excuse::{Excuse, Excuses};
+pub use excuse::{Excuse, Excuses, Loss};
+pub use explain::explain;
 pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
 pub use order::OrderLaw;
-pub use replication::ReplicationLaw;
+pub use replication::{ReplicationLaw, Told};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
 
 use crate::world::Observer;
-use model::base::{Addr, Event, ProcessId, Shown, SimTime};
+use model::base::{Addr, Event, ProcessId, Shown, SimTime, TopicPartition};
+use std::collections::BTreeMap;
 
 /// One thing that a law found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +61,10 @@ pub struct Violation {
     pub text: String,
     /// The rule by which the real product does this too; `None`: it never may.
     pub excuse: Option<Excuse>,
+    /// The partition concerned, if it is one.
+    pub tp: Option<TopicPartition>,
+    /// The event concerned, by its number in the ledger.
+    pub event: Option<u32>,
 }
 
 /// Collects violations; of each (law, rule) the first few in words, all in number.
@@ -58,22 +73,42 @@ pub struct Findings {
     /// The first of each kind, in order.
     pub kept: Vec<Violation>,
     /// All, by law and rule, excused and not.
-    pub counts: std::collections::BTreeMap<(&'static str, &'static str), (u64, u64)>,
+    pub counts: BTreeMap<(&'static str, &'static str), (u64, u64)>,
+    /// The excused ones, by law, rule and excuse.
+    pub excused: BTreeMap<(&'static str, &'static str, Excuse), u64>,
 }
 impl Findings {
     const KEPT_OF_A_KIND: u64 = 5;
     /// Adds one.
     pub fn add(&mut self, violation: Violation) {
-        let count = self.counts.entry((violation.law, violation.rule)).or_default();
-        if violation.excuse.is_some() {
-            count.0 += 1;
-        } else {
-            count.1 += 1;
-        }
-        if count.0 + count.1 <= Self::KEPT_OF_A_KIND || (violation.excuse.is_none() && count.1 <= Self::KEPT_OF_A_KIND)
-        {
+        if self.count(violation.law, violation.rule, violation.excuse) {
             self.kept.push(violation);
         }
+    }
+    /// Adds one that is put into words only if it is kept: of lost records there may be a million.
+    pub fn add_with(
+        &mut self,
+        law: &'static str,
+        rule: &'static str,
+        excuse: Option<Excuse>,
+        violation: impl FnOnce() -> Violation,
+    ) {
+        if self.count(law, rule, excuse) {
+            self.kept.push(violation());
+        }
+    }
+    /// Counts one of a kind; whether it is among the first.
+    fn count(&mut self, law: &'static str, rule: &'static str, excuse: Option<Excuse>) -> bool {
+        let (excused, alarms) = self.counts.entry((law, rule)).or_default();
+        let of_a_kind = match excuse {
+            None => alarms,
+            Some(excuse) => {
+                *excused += 1;
+                self.excused.entry((law, rule, excuse)).or_default()
+            }
+        };
+        *of_a_kind += 1;
+        *of_a_kind <= Self::KEPT_OF_A_KIND
     }
     /// Findings that no rule of the product excuses.
     pub fn alarms(&self) -> impl Iterator<Item = &Violation> {
@@ -104,6 +139,8 @@ pub struct Judge {
     pub order: OrderLaw,
     /// Replication protocol.
     pub replication: ReplicationLaw,
+    /// Registrations and quorum.
+    pub controller: ControllerLaw,
     /// Sequence numbers.
     pub sequences: SequenceLaw,
     /// Liveness.
@@ -124,18 +161,21 @@ impl Judge {
             layer: LayerLaw::new(cast, topics),
             order: OrderLaw::new(cast, topics),
             replication: ReplicationLaw::new(cast, topics),
+            controller: ControllerLaw::new(cast, topics),
             sequences: SequenceLaw,
-            liveness: LivenessLaw,
+            liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
             stalls: Stalls::default(),
             coverage: Coverage::default(),
         }
     }
 
-    /// Settles every law.
+    /// Settles every law. `end.excuses` is [`Judge::excuses`] as it is now.
     pub fn settle(&mut self, end: &Evidence<'_>) -> Findings {
         let mut findings = Findings::default();
+        self.liveness.undecided = self.layer.undecided(end.ledger);
         self.replication.settle(end, &mut findings);
+        self.controller.settle(end, &mut findings);
         self.layer.settle(end, &mut findings);
         self.order.settle(end, &mut findings);
         self.sequences.settle(end, &mut findings);
@@ -150,11 +190,22 @@ impl Observer for Judge {
         self.coverage.event(at, id, cause, process, event);
         self.excuses.event(at, id, cause, process, event);
         self.replication.event(at, id, cause, process, event);
+        match self.replication.told.take() {
+            Some(Told::Loss(loss)) => self.excuses.lost(loss),
+            Some(Told::PowerCut(tp)) => self.excuses.power_cut(tp),
+            None => {}
+        }
+        self.controller.event(at, id, cause, process, event);
         self.order.event(at, id, cause, process, event);
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
         self.layer.shown(at, process, shown);
+        self.replication.shown(at, process, shown);
+        self.excuses.shown(at, process, shown);
         self.order.shown(at, process, shown);
+        if let Some(reader) = self.order.reread.take() {
+            self.excuses.reread(reader);
+        }
         self.stalls.shown(at, process, shown);
     }
     fn message(&mut self, at: SimTime, to: Addr, from: Addr, name: &'static str, bytes: u32) {
@@ -163,5 +214,6 @@ impl Observer for Judge {
     fn fault(&mut self, at: SimTime, process: Option<ProcessId>, what: &'static str) {
         self.coverage.fault(at, process, what);
         self.excuses.fault(at, process, what);
+        self.replication.fault(at, process, what);
     }
 }

@@ -1,4 +1,6 @@
-//! Law of order: records keep their order, offsets are never reused, a reader never goes back without a reset.
+//! Law of order: records keep their order, a reader never goes back without a reset.
+//!
+//! That offsets are not used again below what is committed is the law of replication's (I-6).
 
 use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
 use crate::world::Observer;
@@ -20,11 +22,13 @@ pub struct OrderLaw {
     /// Which reader a process is.
     readers: BTreeMap<ProcessId, u16>,
     seen: Vec<Violation>,
+    /// The reader that was given again what it had, after a reset; [`super::Judge`] takes it.
+    pub(super) reread: Option<u16>,
 }
 impl OrderLaw {
     /// For this cast and these topics.
     pub fn new(_: &Cast, _: &[TopicInfo]) -> Self {
-        Self { read: BTreeMap::new(), readers: BTreeMap::new(), seen: Vec::new() }
+        Self { read: BTreeMap::new(), readers: BTreeMap::new(), seen: Vec::new(), reread: None }
     }
 }
 
@@ -39,22 +43,28 @@ impl Observer for OrderLaw {
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
         let Layer::Read(reader) = shown.layer else { return };
-        self.readers.insert(process, reader);
+        if self.readers.get(&process) != Some(&reader) {
+            self.readers.insert(process, reader);
+        }
         let first = shown.base.plus(i64::from(shown.from));
         let next = shown.base.plus(i64::from(shown.to));
-        if let Some(read) = self.read.get(&(reader, shown.tp))
-            && first < read.next
-            && !read.reset
-        {
-            self.seen.push(Violation {
-                at,
-                law: Self::NAME,
-                rule: "reader-goes-back",
-                text: format!("reader {reader} of {}: given {first} after {}", shown.tp, read.next),
-                excuse: None,
-            });
+        let read = self.read.entry((reader, shown.tp)).or_insert(Read { next: first, reset: false });
+        if first < read.next {
+            if read.reset {
+                self.reread = Some(reader);
+            } else {
+                self.seen.push(Violation {
+                    at,
+                    law: Self::NAME,
+                    rule: "reader-goes-back",
+                    text: format!("reader {reader} of {}: given {first} after {}", shown.tp, read.next),
+                    excuse: None,
+                    tp: Some(shown.tp),
+                    event: None,
+                });
+            }
         }
-        self.read.insert((reader, shown.tp), Read { next, reset: false });
+        *read = Read { next, reset: false };
     }
 }
 
@@ -71,13 +81,15 @@ impl Law for OrderLaw {
                 let Some(sent) = end.ledger.get(ghost) else { continue };
                 let before = last.entry(sent.producer).or_insert(ghost);
                 if ghost < *before {
-                    let idempotent = end.cast.idempotent.get(usize::from(sent.producer)).copied().unwrap_or(true);
-                    findings.add(Violation {
+                    let excuse = end.excuses.double(sent.producer, end.cast.is_idempotent(sent.producer));
+                    findings.add_with(Self::NAME, "send-order", excuse, || Violation {
                         at: end.now,
                         law: Self::NAME,
                         rule: "send-order",
                         text: format!("{tp}: event {ghost} stands behind event {before} of the same producer"),
-                        excuse: end.excuses.double(idempotent),
+                        excuse,
+                        tp: Some(*tp),
+                        event: Some(ghost),
                     });
                 }
                 *before = (*before).max(ghost);

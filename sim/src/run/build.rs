@@ -94,7 +94,7 @@ fn hosts(scenario: &Scenario) -> Vec<HostSpec> {
     let spec = |m: &crate::scenario::data::Machine| HostSpec {
         cores: u32::from(m.cores),
         flush: m.disk_flush,
-        write_per_kib: Nanos::ZERO,
+        bytes_per_second: m.disk_bandwidth,
     };
     scenario.machines.iter().map(spec).collect()
 }

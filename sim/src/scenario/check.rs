@@ -1,7 +1,7 @@
 //! The structural check: a document against the JSON Schema of the scenario types, with every problem located. The schema is
 //! the one that `sim schema` prints, so what it says and what the loader takes cannot differ.
 
-use super::problem::Problem;
+use super::problem::{Place, Problem};
 use super::tree::{Node, Value};
 use super::units;
 use serde_json::Value as Json;
@@ -11,6 +11,9 @@ use serde_json::Value as Json;
 pub struct Checked {
     /// The problems.
     pub problems: Vec<Problem>,
+    /// Keys that were there but unreadable and were taken out: the place of their table, and the key. What is said about
+    /// them is said; that they are missing must not be.
+    pub dropped: Vec<(Place, String)>,
     /// Something required is missing or unreadable: the document cannot be understood as a whole.
     pub fatal: bool,
 }
@@ -128,7 +131,11 @@ impl<'a> Walk<'a> {
                 }
                 let Some(of) = schema.get("items") else { return true };
                 // A bad item makes the whole array unreadable, but all of them are reported.
-                items.iter_mut().fold(true, |good, item| self.node(item, of, name) && good)
+                let mut good = true;
+                for item in items {
+                    good &= self.node(item, of, name);
+                }
+                good
             }
             Value::Text(text) => {
                 if let Some(words) = words(schema) {
@@ -213,6 +220,9 @@ impl<'a> Walk<'a> {
             Some(schema) => {
                 let kept = self.node(&mut entry.node, schema, &format!("`{}`", entry.key));
                 good &= kept || !required.contains(&entry.key.as_str());
+                if !kept {
+                    self.found.dropped.push((place, entry.key.clone()));
+                }
                 kept
             }
             None if closed => {

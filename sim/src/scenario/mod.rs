@@ -12,6 +12,7 @@ pub mod library;
 pub mod problem;
 pub mod raw;
 pub mod raw_fault;
+mod raw_keys;
 mod resolve;
 pub mod schedule;
 mod set;
@@ -221,7 +222,7 @@ impl Loader {
                 return (None, None);
             }
         };
-        match resolve::resolve(name, tree, &raw, base, &self.outcome) {
+        match resolve::resolve(name, tree, &raw, base, &self.outcome, &checked.dropped) {
             Ok(scenario) if self.problems.is_empty() => (Some(raw), Some(scenario)),
             Ok(_) => (Some(raw), None),
             Err(problems) => {

@@ -1,14 +1,14 @@
 //! A scenario file as written: the one description of its shape. `sim schema` prints the JSON Schema of these types, and the
 //! structural check walks that same schema, so the two cannot differ.
 
-use super::keys::{KEYS, Kind, Lookup, Profile, Side, look_up};
+use super::keys::Profile;
 use super::raw_fault::{Dead, Fault};
+pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
-use std::borrow::Cow;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 /// A scenario: a pipeline, its configuration, a workload, faults and what is expected to come out.
@@ -501,108 +501,6 @@ impl OneOrMore {
             Self::One(text) => std::slice::from_ref(text),
             Self::More(texts) => texts,
         }
-    }
-}
-
-/// A table of Kafka's keys; `K` says whose.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Settings<K> {
-    /// Key to value, as written.
-    pub map: BTreeMap<String, Json>,
-    #[serde(skip)]
-    whose: std::marker::PhantomData<K>,
-}
-impl<K> Settings<K> {
-    /// A table of these.
-    pub const fn new(map: BTreeMap<String, Json>) -> Self {
-        Self { map, whose: std::marker::PhantomData }
-    }
-    fn is_empty(&self) -> bool {
-        self.map.is_empty()
-    }
-}
-impl<K> Default for Settings<K> {
-    fn default() -> Self {
-        Self::new(BTreeMap::new())
-    }
-}
-/// Whose keys a [`Settings`] holds.
-pub trait Whose {
-    /// Name in the schema.
-    const NAME: &'static str;
-    /// Sides whose keys may stand there; which of them counts is decided by the profile.
-    const SIDES: &'static [Side];
-}
-/// Server keys.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerKeys;
-/// Feature levels.
-#[derive(Clone, Copy, Debug)]
-pub struct FeatureKeys;
-/// Topic keys.
-#[derive(Clone, Copy, Debug)]
-pub struct TopicKeys;
-/// Producer keys of any client.
-#[derive(Clone, Copy, Debug)]
-pub struct ProducerKeys;
-/// Consumer keys of any client.
-#[derive(Clone, Copy, Debug)]
-pub struct ConsumerKeys;
-impl Whose for ServerKeys {
-    const NAME: &'static str = "ServerKeys";
-    const SIDES: &'static [Side] = &[Side::Server];
-}
-impl Whose for FeatureKeys {
-    const NAME: &'static str = "FeatureKeys";
-    const SIDES: &'static [Side] = &[Side::Feature];
-}
-impl Whose for TopicKeys {
-    const NAME: &'static str = "TopicKeys";
-    const SIDES: &'static [Side] = &[Side::Topic];
-}
-impl Whose for ProducerKeys {
-    const NAME: &'static str = "ProducerKeys";
-    const SIDES: &'static [Side] =
-        &[Side::Producer(Profile::Java), Side::Producer(Profile::Java34), Side::Producer(Profile::Librdkafka)];
-}
-impl Whose for ConsumerKeys {
-    const NAME: &'static str = "ConsumerKeys";
-    const SIDES: &'static [Side] =
-        &[Side::Consumer(Profile::Java), Side::Consumer(Profile::Java34), Side::Consumer(Profile::Librdkafka)];
-}
-impl<K: Whose> JsonSchema for Settings<K> {
-    fn schema_name() -> Cow<'static, str> {
-        K::NAME.into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let mut properties = Map::new();
-        for key in KEYS.iter().filter(|k| K::SIDES.iter().any(|s| k.serves(*s))) {
-            for name in std::iter::once(&key.name).chain(key.aliases) {
-                let defaults: Vec<_> = K::SIDES
-                    .iter()
-                    .filter_map(|s| match look_up(*s, name) {
-                        Lookup::Known(k) => Some(format!("{s}: {}", k.default)),
-                        _ => None,
-                    })
-                    .collect();
-                let unit = match key.kind {
-                    Kind::Ms(..) => "milliseconds",
-                    Kind::Secs(..) => "seconds",
-                    Kind::Bytes(..) => "bytes",
-                    Kind::Int(..) => "number",
-                    Kind::Flag => "true or false",
-                    Kind::Word(_) => "word",
-                };
-                let text = format!("{unit}; default of {} ({})", defaults.join(", "), key.source);
-                let types = json!(["string", "integer", "boolean"]);
-                properties.insert((*name).to_owned(), json!({ "type": types, "description": text }));
-            }
-        }
-        json_schema!({
-            "type": "object", "properties": properties, "additionalProperties": { "type": "object" }, "x-kafka-keys": K::NAME,
-            "description": "Kafka's own keys, quoted, or dotted as in a properties file: then TOML sees tables."
-        })
     }
 }
 

@@ -97,26 +97,27 @@ impl Chaos {
             drawn.push((at, kind, lasts, action));
         }
         drawn.sort_by_key(|d| d.0);
-        let mut down: Vec<Nanos> = Vec::new();
-        let mut list = Vec::new();
-        for (mut at, kind, lasts, action) in drawn {
-            if takes_down(kind) {
-                down.retain(|until| *until > at);
-                if down.len() >= self.most_down as usize {
-                    // It waits until a node is back, so that the number of faults is the one drawn.
-                    down.sort();
-                    at = down[down.len() - self.most_down as usize];
-                    down.retain(|until| *until > at);
-                }
-                down.push(at + lasts);
+        // Faults that take a node down, by place in `drawn`, with their ends.
+        let mut down: Vec<(usize, Nanos)> = Vec::new();
+        for i in 0..drawn.len() {
+            let (at, kind, lasts, _) = drawn[i];
+            if !takes_down(kind) {
+                continue;
             }
-            let lasts = (kind != Kind::MoveLeaders).then_some(lasts);
-            list.push((at, lasts, action));
+            down.retain(|(_, until)| *until > at);
+            if down.len() >= self.most_down as usize {
+                // The one that is down longest heals now: the number of faults and the window stay as drawn.
+                let (first, _) = down.remove(0);
+                drawn[first].2 = Nanos(at.0 - drawn[first].0.0);
+            }
+            down.push((i, at + lasts));
         }
-        list.sort_by_key(|f| f.0);
+        let list = drawn
+            .into_iter()
+            .map(|(at, kind, lasts, action)| (at, (kind != Kind::MoveLeaders).then_some(lasts), action));
         let named =
             |(i, (at, lasts, action))| Fault { name: format!("{}-{i}", self.name), when: When::At(at), action, lasts };
-        list.into_iter().enumerate().map(named).collect()
+        list.enumerate().map(named).collect()
     }
 
     fn action(&self, kind: Kind, stream: &mut Stream) -> Action<Nanos> {

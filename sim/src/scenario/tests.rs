@@ -81,6 +81,7 @@ fn all_errors_at_once_each_at_its_place() {
     ] {
         assert!(text.contains(line), "{line}\nin\n{text}");
     }
+    assert_eq!(text.lines().count(), 7, "what is unreadable is not also missing: {text}");
 }
 
 #[test]
@@ -99,6 +100,7 @@ fn each_mistake_has_its_message() {
         ("name = \"events\"", "name = \"events\"\nconfig.cleanup.policy = \"compact\"", "known to Kafka, not modelled"),
         ("config.linger.ms = 100", "config.broker.session.timeout.ms = 1", "is a key of a server"),
         ("config.linger.ms = 100", "config.linger.ms = -1", "is from 0 to"),
+        ("config.linger.ms = 100", "config.linger.mss = 5", "good.toml:10:8: a java producer has no key `linger.mss`"),
         ("[[readers]]", "[[jobs]]\nname = \"j\"\n[[readers]]", "not covered yet"),
         ("[cluster.config]", "[cluster]\nbrokers = 64\n[cluster.config]", "is from 1 to 63"),
         ("[cluster.config]", "[cluster]\nbrokers = 1.5\n[cluster.config]", "a whole number, not a fraction"),
@@ -186,6 +188,18 @@ fn chaos_stays_within_its_bounds() {
     for seed in 0..300 {
         let schedule = loaded.scenario.schedule(seed);
         assert!((3..=8).contains(&schedule.len()));
+        let mut down_until = model::base::Nanos::ZERO;
+        for fault in &schedule {
+            let When::At(at) = fault.when else { panic!() };
+            assert!((5..=95).contains(&(at.0 / 1_000_000_000)), "{fault:?}");
+            if matches!(
+                fault.action,
+                Action::Kill { .. } | Action::Stop { .. } | Action::Freeze { .. } | Action::Partition(_)
+            ) {
+                assert!(at >= down_until, "one at a time: {schedule:?}");
+                down_until = at + fault.lasts.unwrap();
+            }
+        }
         seen.extend(schedule::kinds(&schedule));
     }
     assert_eq!(seen.len(), 10, "{seen:?}");

@@ -128,13 +128,19 @@ impl Node {
     /// Turns nested tables into one table of dotted keys, as Kafka writes them: `broker.session.timeout.ms = 9000` in TOML
     /// is four tables.
     pub fn flatten(&mut self) {
-        fn walk(prefix: &str, entries: Vec<Entry>, out: &mut Vec<Entry>) {
+        fn walk(prefix: Option<(&str, Place)>, entries: Vec<Entry>, out: &mut Vec<Entry>) {
             for mut entry in entries {
-                if !prefix.is_empty() {
+                if let Some((prefix, place)) = prefix {
                     entry.key = format!("{prefix}.{}", entry.key);
+                    // A dotted key is shown as a whole; below a table's own header only its end stands here.
+                    let beside =
+                        place.source == entry.place.source && (place.end..place.end + 4).contains(&entry.place.start);
+                    if beside {
+                        entry.place.start = place.start;
+                    }
                 }
                 match entry.node.value {
-                    Value::Table(inner) => walk(&entry.key, inner, out),
+                    Value::Table(inner) => walk(Some((&entry.key, entry.place)), inner, out),
                     // The last one wins where both spellings name one key: the base of `extends` is walked first.
                     _ => match out.iter_mut().find(|e| e.key == entry.key) {
                         Some(below) => *below = entry,
@@ -145,7 +151,7 @@ impl Node {
         }
         if let Value::Table(entries) = &mut self.value {
             let mut out = Vec::new();
-            walk("", std::mem::take(entries), &mut out);
+            walk(None, std::mem::take(entries), &mut out);
             *entries = out;
         }
     }

@@ -2,5 +2,7 @@
 
 pub mod outcome;
 mod text;
+mod trace;
 
 pub use outcome::Outcome;
+pub use trace::{first_difference, line as trace_line};

@@ -1,9 +1,9 @@
 //! Faults and acts, on concrete processes and hosts. Symbolic targets are resolved before they come here.
 
-use super::network::{Cut, DeadMode, LinkRule};
-use super::slot::EffectKind;
-use super::{Due, Lifecycle, Observer, What, World};
-use model::base::{Addr, Cx, Disk, Lane, Nanos, Port, Process, ProcessId, Signal, SimTime};
+use super::network::{Cut, DeadMode, LinkRule, Trouble};
+use super::slot::{EffectKind, EffectKinds, Waiting};
+use super::{Due, EffectOf, Lifecycle, Message, Observer, What, World, Write};
+use model::base::{Addr, Cx, Disk, Domain, Lane, Nanos, Port, Process, ProcessId, Signal, SimTime, Stream};
 
 /// Where a process is to be killed: just before the `nth` effect of a kind that it ever has (from 0, over incarnations).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +14,57 @@ pub struct CrashPoint {
     pub kind: EffectKind,
     /// At which of them.
     pub nth: u64,
+}
+
+/// What happens at a crash point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// SIGKILL.
+    Kill(DeadMode),
+    /// The machine loses power, with all that runs on it.
+    PowerLoss(DeadMode),
+    /// SIGSTOP.
+    Freeze,
+}
+impl Crash {
+    /// Name, for trace and outcome: that of the fault.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kill(_) => "kill",
+            Self::PowerLoss(_) => "power-loss",
+            Self::Freeze => "freeze",
+        }
+    }
+}
+
+/// A crash point, armed. It fires once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Armed {
+    /// Number by which the one who armed it knows it.
+    pub id: u32,
+    /// In which process.
+    pub process: ProcessId,
+    /// Which effects count.
+    pub kinds: EffectKinds,
+    /// Just before which of all effects of these kinds that the process ever has, from 0, over incarnations.
+    pub nth: u64,
+    /// What happens.
+    pub how: Crash,
+}
+
+/// A crash point that has fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crashed {
+    /// When.
+    pub at: SimTime,
+    /// In which process.
+    pub process: ProcessId,
+    /// Number of the crash point; [`Crashed::BARE`] if it came with [`World::arm`].
+    pub id: u32,
+}
+impl Crashed {
+    /// The number of a point armed by [`World::arm`].
+    pub const BARE: u32 = u32::MAX;
 }
 
 /// A fault or act.
@@ -31,7 +82,8 @@ pub enum Fault {
     Thaw(ProcessId),
     /// A signal to a port.
     Signal(Addr, Signal),
-    /// A dead process looks another way from outside (its address is gone now, or the host answers again).
+    /// A dead process looks another way from outside (its address is gone now, or the host answers again). Of a running one:
+    /// it will look so if it ends by itself. Forgotten at its next start.
     Dead(ProcessId, DeadMode),
     /// Cuts links.
     Cut(Cut),
@@ -41,10 +93,16 @@ pub enum Fault {
     Link(LinkRule),
     /// Takes a change of links back.
     Unlink(u32),
+    /// Troubles links.
+    Trouble(Trouble),
+    /// Takes a trouble back.
+    Untrouble(u32),
     /// CPU speed of a host: time factor in thousandths.
     Cpu(u32, u64),
-    /// Disk of a host: time factor of flushes in thousandths, and the stall of every write.
+    /// Disk of a host: time factor of flushes in thousandths, and the stall of every write and flush.
     SlowDisk(u32, u64, Nanos),
+    /// Disk of a host: bytes a second that are left; `None`: what it is built for.
+    DiskBandwidth(u32, Option<u64>),
     /// Disk of a host full or not.
     FullDisk(u32, bool),
     /// A process's wall clock is off by this many ms.
@@ -62,16 +120,19 @@ impl Fault {
             Self::Thaw(_) => "thaw",
             Self::Signal(_, Signal::Terminate) => "terminate",
             Self::Signal(_, Signal::Drain) => "drain",
-            Self::Signal(_, Signal::ElectPreferred) => "elect-preferred",
-            Self::Signal(_, Signal::HideTopics(true)) => "hide-topics",
-            Self::Signal(_, Signal::HideTopics(false)) => "show-topics",
+            Self::Signal(_, Signal::ElectPreferred | Signal::ElectPreferredOf(_)) => "elect-preferred",
+            Self::Signal(_, Signal::HideTopics(true) | Signal::HideTopic(..)) => "hide-topics",
+            Self::Signal(_, Signal::HideTopics(false) | Signal::ShowTopic(_)) => "show-topics",
             Self::Dead(..) => "dead-mode",
             Self::Cut(_) => "cut",
             Self::Heal(_) => "heal",
             Self::Link(_) => "link",
             Self::Unlink(_) => "unlink",
+            Self::Trouble(_) => "trouble",
+            Self::Untrouble(_) => "untrouble",
             Self::Cpu(..) => "cpu",
             Self::SlowDisk(..) => "slow-disk",
+            Self::DiskBandwidth(..) => "disk-bandwidth",
             Self::FullDisk(..) => "full-disk",
             Self::Skew(..) => "clock-skew",
         }
@@ -101,8 +162,7 @@ impl<P: Process> World<P> {
             Fault::Kill(p, dead) => self.kill(*p, *dead, life, seen),
             Fault::PowerLoss(processes, dead) => {
                 for p in processes {
-                    self.kill(*p, *dead, life, seen);
-                    self.slots[p.0 as usize].disk.lose_power(&mut self.fault_stream);
+                    self.lose_power(*p, *dead, life, seen);
                 }
             }
             Fault::Start(p) => self.start(*p, life, seen),
@@ -117,30 +177,98 @@ impl<P: Process> World<P> {
             Fault::Heal(id) => self.net.cuts.retain(|c| c.id != *id),
             Fault::Link(rule) => self.net.rules.push(rule.clone()),
             Fault::Unlink(id) => self.net.rules.retain(|r| r.id != *id),
+            Fault::Trouble(trouble) => self.net.trouble(trouble.clone()),
+            Fault::Untrouble(id) => self.net.untrouble(*id),
             Fault::Cpu(host, permille) => self.hosts[*host as usize].cpu_permille = *permille,
             Fault::SlowDisk(host, permille, stall) => {
                 self.hosts[*host as usize].disk_permille = *permille;
                 self.hosts[*host as usize].write_stall = *stall;
             }
+            Fault::DiskBandwidth(host, left) => self.hosts[*host as usize].limit_disk(self.now, *left),
             Fault::FullDisk(host, full) => self.hosts[*host as usize].disk_full = *full,
             Fault::Skew(p, ms) => self.slots[p.0 as usize].skew = *ms,
         }
     }
 
-    /// Arms a crash point; it fires once.
+    /// Arms a crash point that kills; it fires once.
     pub fn arm(&mut self, point: CrashPoint) {
-        self.crash = Some(point);
+        let CrashPoint { process, kind, nth } = point;
+        let how = Crash::Kill(DeadMode::default());
+        self.arm_crash(Armed { id: Crashed::BARE, process, kinds: EffectKinds::of(&[kind]), nth, how });
     }
-    /// The crash point that has fired since the last call: when, and whom it killed.
-    pub fn take_crashed(&mut self) -> Option<(SimTime, ProcessId)> {
-        self.crashed.take()
+    /// Arms a crash point beside those that are.
+    pub fn arm_crash(&mut self, armed: Armed) {
+        self.armed.push(armed);
+    }
+    /// The next crash point that has fired and was not taken yet.
+    pub fn take_crashed(&mut self) -> Option<Crashed> {
+        self.crashed.pop_front()
     }
 
-    pub(super) fn crashes_at(&mut self, process: ProcessId, kind: EffectKind) -> bool {
-        let count = &mut self.slots[process.0 as usize].effects[kind as usize];
-        *count += 1;
-        let hit = CrashPoint { process, kind, nth: *count - 1 };
-        self.crash.is_some_and(|armed| armed == hit) && self.crash.take().is_some()
+    /// Counts an effect that is about to leave: the crash point that stands before it.
+    pub(super) fn crashes_at(&mut self, process: ProcessId, kind: EffectKind) -> Option<Armed> {
+        let counts = &mut self.slots[process.0 as usize].effects;
+        counts[kind as usize] += 1;
+        if self.armed.is_empty() {
+            return None;
+        }
+        let hit = |a: &Armed| a.process == process && a.kinds.has(kind) && a.kinds.count(counts) == a.nth + 1;
+        let place = self.armed.iter().position(hit)?;
+        Some(self.armed.remove(place))
+    }
+
+    /// A lane stops before an effect, which will be counted again when it goes on.
+    pub(super) fn stop_before(
+        &mut self,
+        process: ProcessId,
+        lane: Lane,
+        effect: &EffectOf<P>,
+    ) -> &mut Waiting<Message<P>, Write<P>> {
+        let slot = &mut self.slots[process.0 as usize];
+        slot.effects[EffectKind::of(effect) as usize] -= 1;
+        let waiting = slot.lane(lane);
+        waiting.busy = true;
+        waiting.resume = true;
+        waiting
+    }
+
+    /// A crash point fires.
+    pub(super) fn crash(&mut self, armed: Armed, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+        let Armed { id, process, how, .. } = armed;
+        self.faults += 1;
+        self.trace(process, 0, What::Fault(self.faults, how.name()), None);
+        seen.fault(self.now, Some(process), how.name());
+        match how {
+            Crash::Kill(dead) => self.kill(process, dead, life, seen),
+            Crash::PowerLoss(dead) => {
+                let host = self.slots[process.0 as usize].host;
+                let on_host = (0..self.processes()).filter(|p| self.slots[*p as usize].host == host);
+                for p in on_host.collect::<Vec<_>>() {
+                    self.lose_power(ProcessId(p), dead, life, seen);
+                }
+            }
+            Crash::Freeze => self.slots[process.0 as usize].frozen = true,
+        }
+        self.crashed.push_back(Crashed { at: self.now, process, id });
+    }
+
+    /// What chance does to a process draws from a stream for this one time.
+    fn shake(&mut self, process: ProcessId, purpose: &str) -> Stream {
+        let slot = &mut self.slots[process.0 as usize];
+        slot.shaken += 1;
+        self.streams.stream(Domain::Fault, u64::from(process.0) << 32 | u64::from(slot.shaken), purpose)
+    }
+
+    fn lose_power(&mut self, process: ProcessId, dead: DeadMode, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+        self.kill(process, dead, life, seen);
+        let mut stream = self.shake(process, "power loss");
+        self.slots[process.0 as usize].disk.lose_power(&mut stream);
+    }
+
+    /// A process ends by itself.
+    pub(super) fn end(&mut self, process: ProcessId, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+        let dead = self.slots[process.0 as usize].dead;
+        self.kill(process, dead, life, seen);
     }
 
     /// Kills a process that is up.
@@ -157,7 +285,10 @@ impl<P: Process> World<P> {
             return;
         }
         self.trace(process, 0, What::Killed, None);
-        self.slots[process.0 as usize].clear();
+        let now = self.now;
+        let slot = &mut self.slots[process.0 as usize];
+        slot.clear();
+        slot.since = now;
         self.drop_connections(process);
         life.down(process);
     }
@@ -170,6 +301,8 @@ impl<P: Process> World<P> {
         let id = self.trace(process, 0, What::Started, None);
         let slot = &mut self.slots[process.0 as usize];
         slot.incarnation.0 += 1;
+        slot.since = self.now;
+        slot.dead = DeadMode::default();
         let incarnation = slot.incarnation;
         let port = Port(0);
         let mut effects = std::mem::take(&mut self.scratch);
@@ -192,7 +325,7 @@ impl<P: Process> World<P> {
         self.pump(process, lane, life, seen);
     }
 
-    /// The lanes of a thawed process go on in an order that the fault stream draws: so that what a zombie does first is not
+    /// The lanes of a thawed process go on in an order that is drawn: so that what a zombie does first is not
     /// always the same.
     fn thaw(&mut self, process: ProcessId) {
         let slot = &mut self.slots[process.0 as usize];
@@ -202,7 +335,7 @@ impl<P: Process> World<P> {
         slot.frozen = false;
         let incarnation = slot.incarnation;
         let mut lanes: Vec<usize> = (0..slot.lane_count()).collect();
-        self.fault_stream.shuffle(&mut lanes);
+        self.shake(process, "thaw").shuffle(&mut lanes);
         let now = self.now;
         for lane in lanes {
             let lane = Lane(lane as u16);

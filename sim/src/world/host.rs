@@ -9,12 +9,12 @@ pub struct HostSpec {
     pub cores: u32,
     /// Time of a flush (fsync) of nothing.
     pub flush: Nanos,
-    /// Time per written KiB, on the writing lane. 0: the page cache is free.
-    pub write_per_kib: Nanos,
+    /// Bytes a second that the disk takes; 0: unlimited.
+    pub bytes_per_second: u64,
 }
 impl Default for HostSpec {
     fn default() -> Self {
-        Self { cores: 0, flush: Nanos::millis(2), write_per_kib: Nanos::ZERO }
+        Self { cores: 0, flush: Nanos::millis(2), bytes_per_second: 0 }
     }
 }
 
@@ -27,9 +27,13 @@ pub(super) struct Host {
     pub(super) cpu_permille: u64,
     /// Disk slowed by this factor, in thousandths.
     pub(super) disk_permille: u64,
-    /// Extra time of every write on a slow disk.
+    /// Extra time of every write and flush on a slow disk.
     pub(super) write_stall: Nanos,
     pub(super) disk_full: bool,
+    /// What a fault has left of the disk's bandwidth.
+    left: Option<u64>,
+    /// When all that was written is on the disk, at the bandwidth of now.
+    clear_at: SimTime,
 }
 
 impl Host {
@@ -41,6 +45,8 @@ impl Host {
             disk_permille: 1000,
             write_stall: Nanos::ZERO,
             disk_full: false,
+            left: None,
+            clear_at: SimTime::ZERO,
         }
     }
 
@@ -53,14 +59,58 @@ impl Host {
         end
     }
 
-    pub(super) fn flush_time(&self) -> Nanos {
-        Nanos((u128::from(self.spec.flush.0) * u128::from(self.disk_permille) / 1000) as u64)
+    fn bandwidth(&self) -> u64 {
+        let spec = self.spec.bytes_per_second;
+        match self.left {
+            Some(left) if spec == 0 => left,
+            Some(left) => left.min(spec),
+            None => spec,
+        }
+    }
+    /// Leaves the disk so many bytes a second; `None`: what it is built for. What waits is written at the new pace.
+    pub(super) fn limit_disk(&mut self, now: SimTime, left: Option<u64>) {
+        let before = self.bandwidth();
+        self.left = left;
+        let after = self.bandwidth();
+        let waits = self.clear_at.since(now);
+        if after == 0 || before == 0 {
+            self.clear_at = now;
+        } else {
+            self.clear_at = now + Nanos((u128::from(waits.0) * u128::from(before) / u128::from(after)) as u64);
+        }
+    }
+    /// Bytes went into the page cache: the kernel writes them back in order.
+    pub(super) fn written(&mut self, now: SimTime, bytes: u64) {
+        if let Some(nanos) = (u128::from(bytes) * 1_000_000_000).checked_div(u128::from(self.bandwidth())) {
+            self.clear_at = self.clear_at.max(now) + Nanos(nanos as u64);
+        }
+    }
+    /// When a flush that begins now is done. It waits for everything that was written before it on this disk, of whatever
+    /// file: so fsync does on ext4 with ordered data, and so it is in a disk's queue.
+    pub(super) fn flushed_at(&self, now: SimTime) -> SimTime {
+        let flush = Nanos((u128::from(self.spec.flush.0) * u128::from(self.disk_permille) / 1000) as u64);
+        self.clear_at.max(now) + flush + self.write_stall
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flush_waits_for_what_was_written_before_it() {
+        let spec = HostSpec { bytes_per_second: 1_000_000, flush: Nanos::millis(2), ..HostSpec::default() };
+        let mut host = Host::new(spec);
+        let at = |ms: u64| SimTime::ZERO + Nanos::millis(ms);
+        host.written(SimTime::ZERO, 10_000);
+        assert_eq!(host.flushed_at(SimTime::ZERO), at(12));
+        assert_eq!(host.flushed_at(at(50)), at(52));
+        host.written(at(50), 10_000);
+        host.limit_disk(at(55), Some(10_000));
+        assert_eq!(host.flushed_at(at(55)), at(55 + 500 + 2));
+        host.limit_disk(at(55), None);
+        assert_eq!(host.flushed_at(at(55)), at(62));
+    }
 
     #[test]
     fn two_cores_carry_three_tasks_in_two_rounds() {

@@ -11,20 +11,21 @@ mod slot;
 mod tcp;
 mod trace;
 
-pub use faults::{CrashPoint, Fault};
+pub use faults::{Armed, Crash, CrashPoint, Crashed, Fault};
 pub use host::HostSpec;
-pub use network::{Connecting, Cut, DeadMode, Existing, Link, LinkRule};
-pub use slot::EffectKind;
+pub use network::{Connecting, Cut, DeadMode, Existing, Link, LinkRule, Trouble};
+pub use slot::{EffectKind, EffectKinds};
 pub use trace::{Digest, Item, Recorder, What};
 
 use host::Host;
 use model::base::{
-    Addr, Chain, ConnId, Cx, Disk, Domain, Effect, Event, Feed, FileId, Fixes, Incarnation, Input, Lane, Nanos, Port,
-    Process, ProcessId, Row, Shown, Signal, SimTime, Stream, Streams, Wire,
+    Addr, Chain, ConnId, Cx, Disk, Effect, Event, Feed, FileId, Fixes, Incarnation, Input, Lane, Nanos, Port, Process,
+    ProcessId, Row, Shown, Signal, SimTime, Streams, Wire,
 };
 use network::Network;
 use queue::{Key, Queue};
 use slot::Slot;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 type Message<P> = <P as Process>::Message;
@@ -131,7 +132,6 @@ pub struct World<P: Process> {
     hosts: Vec<Host>,
     net: Network<Message<P>>,
     streams: Streams,
-    fault_stream: Stream,
     fixes: Fixes,
     digest: Digest,
     recorder: Option<(Recorder, Chain)>,
@@ -139,8 +139,8 @@ pub struct World<P: Process> {
     /// Count of events that the world itself schedules (faults, workload).
     own_count: u64,
     faults: u32,
-    crash: Option<CrashPoint>,
-    crashed: Option<(SimTime, ProcessId)>,
+    armed: Vec<Armed>,
+    crashed: VecDeque<Crashed>,
     /// Work done so far.
     pub work: Work,
     scratch: Vec<EffectOf<P>>,
@@ -157,15 +157,14 @@ impl<P: Process> World<P> {
             hosts: spec.hosts.iter().map(|h| Host::new(*h)).collect(),
             net: Network::new(streams, spec.link),
             streams,
-            fault_stream: streams.stream(Domain::Fault, 0, "world"),
             fixes: spec.fixes,
             digest: Digest::new(spec.seed),
             recorder: None,
             next_id: 0,
             own_count: 0,
             faults: 0,
-            crash: None,
-            crashed: None,
+            armed: Vec::new(),
+            crashed: VecDeque::new(),
             work: Work::default(),
             scratch: Vec::new(),
         }
@@ -213,6 +212,10 @@ impl<P: Process> World<P> {
     /// Whether a process is up (perhaps frozen).
     pub fn is_up(&self, id: ProcessId) -> bool {
         self.slots[id.0 as usize].state.is_some()
+    }
+    /// Since when a process is up, or down.
+    pub fn since(&self, id: ProcessId) -> SimTime {
+        self.slots[id.0 as usize].since
     }
     /// Whether a process is frozen.
     pub fn is_frozen(&self, id: ProcessId) -> bool {
@@ -449,11 +452,16 @@ impl<P: Process> World<P> {
     ) {
         let mut rest = effects.drain(..);
         while let Some(effect) = rest.next() {
-            if self.crashes_at(process, EffectKind::of(&effect)) {
-                drop(rest);
+            if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
+                if armed.how == Crash::Freeze {
+                    let waiting = self.stop_before(process, lane, &effect);
+                    waiting.timeline.push_back((port, cause, effect));
+                    waiting.timeline.extend(rest.map(|e| (port, cause, e)));
+                } else {
+                    drop(rest);
+                }
                 self.scratch = effects;
-                self.kill(process, DeadMode::default(), life, seen);
-                self.crashed = Some((self.now, process));
+                self.crash(armed, life, seen);
                 return;
             }
             match self.effect(process, port, cause, effect, life, seen) {
@@ -486,9 +494,11 @@ impl<P: Process> World<P> {
                 self.slots[process.0 as usize].lane(lane).busy = false;
                 break;
             };
-            if self.crashes_at(process, EffectKind::of(&effect)) {
-                self.kill(process, DeadMode::default(), life, seen);
-                self.crashed = Some((self.now, process));
+            if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
+                if armed.how == Crash::Freeze {
+                    self.stop_before(process, lane, &effect).timeline.push_front((port, cause, effect));
+                }
+                self.crash(armed, life, seen);
                 return;
             }
             match self.effect(process, port, cause, effect, life, seen) {
@@ -518,12 +528,13 @@ impl<P: Process> World<P> {
         match effect {
             Effect::Write(file, write) => {
                 self.trace(process, cause, What::Write(file), Some(&|c| write.feed(c)));
-                let host = &self.hosts[self.slots[index].host as usize];
+                let host = &mut self.hosts[self.slots[index].host as usize];
                 if host.disk_full {
                     // A broker with one log directory halts when it fails (`LogManager.handleLogDirFailure`).
-                    self.kill(process, DeadMode::default(), life, seen);
+                    self.end(process, life, seen);
                     return Flow::Dead;
                 }
+                host.written(self.now, P::Disk::bytes(&write));
                 let stall = host.write_stall;
                 self.slots[index].disk.apply(file, &write);
                 if stall > Nanos::ZERO {
@@ -533,7 +544,7 @@ impl<P: Process> World<P> {
             Effect::Flush(file) => {
                 let id = self.trace(process, cause, What::Flush(file), None);
                 let mark = self.slots[index].disk.mark(file);
-                let at = self.now + self.hosts[self.slots[index].host as usize].flush_time();
+                let at = self.hosts[self.slots[index].host as usize].flushed_at(self.now);
                 let incarnation = self.slots[index].incarnation;
                 let key = self.key(at, process, process);
                 self.queue.push(key, Due::Flushed { process, incarnation, port, file, mark, cause: id });
@@ -591,7 +602,7 @@ impl<P: Process> World<P> {
             }
             Effect::Exit => {
                 self.trace(process, cause, What::Exited, None);
-                self.kill(process, DeadMode::default(), life, seen);
+                self.end(process, life, seen);
                 return Flow::Dead;
             }
         }

@@ -55,6 +55,16 @@ pub struct Cut {
     pub ports: Vec<Port>,
 }
 
+impl Cut {
+    /// Whether packets `from` → `to` on connections to `listener` are meant. What a process says to itself passes no network.
+    pub(super) fn concerns(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
+        from != to
+            && self.from.contains(&from)
+            && self.to.contains(&to)
+            && (self.ports.is_empty() || self.ports.contains(&listener))
+    }
+}
+
 /// Properties of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -84,6 +94,28 @@ pub struct LinkRule {
     pub b: Vec<ProcessId>,
     /// The properties.
     pub link: Link,
+}
+
+/// What is wrong with the packets that a [`Cut`] of the same sides would stop, on top of the links' own properties.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// Which packets, and the number by which it is taken back.
+    pub on: Cut,
+    /// Added to each packet.
+    pub delay: Nanos,
+    /// Bytes a second that are left to each pair of processes; 0: as many as before.
+    pub bytes_per_second: u64,
+    /// Packets lost, in millionths.
+    pub loss_ppm: u32,
+    /// Packets doubled, in millionths. The receiver's TCP drops the copy: what remains is its share of the bandwidth.
+    pub doubled_ppm: u32,
+}
+
+/// A trouble, with when each narrowed pair is free again.
+#[derive(Clone, Debug)]
+pub(super) struct Troubled {
+    pub(super) trouble: Trouble,
+    free: KeyMap<u64, SimTime>,
 }
 
 /// One direction of a connection.
@@ -156,6 +188,7 @@ pub(super) struct Network<M> {
     pub(super) conns: KeyMap<ConnId, Conn<M>>,
     pub(super) cuts: Vec<Cut>,
     pub(super) rules: Vec<LinkRule>,
+    troubles: Vec<Troubled>,
     pub(super) default_link: Link,
     streams: Streams,
     latency: KeyMap<u64, Stream>,
@@ -169,6 +202,7 @@ impl<M> Network<M> {
             conns: KeyMap::new(),
             cuts: Vec::new(),
             rules: Vec::new(),
+            troubles: Vec::new(),
             default_link,
             streams,
             latency: KeyMap::new(),
@@ -178,9 +212,13 @@ impl<M> Network<M> {
 
     /// Whether `from` → `to` is cut on connections to `listener`.
     pub(super) fn cut(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
-        self.cuts.iter().any(|c| {
-            c.from.contains(&from) && c.to.contains(&to) && (c.ports.is_empty() || c.ports.contains(&listener))
-        })
+        self.cuts.iter().any(|c| c.concerns(from, to, listener))
+    }
+    pub(super) fn trouble(&mut self, trouble: Trouble) {
+        self.troubles.push(Troubled { trouble, free: KeyMap::new() });
+    }
+    pub(super) fn untrouble(&mut self, id: u32) {
+        self.troubles.retain(|t| t.trouble.on.id != id);
     }
 
     fn link(&self, from: ProcessId, to: ProcessId) -> Link {
@@ -191,8 +229,16 @@ impl<M> Network<M> {
         self.rules.iter().rev().find(matches).map_or(self.default_link, |r| r.link)
     }
 
-    /// When something of `bytes` sent now arrives: latency, then the link's bandwidth, then a loss.
-    pub(super) fn arrival(&mut self, now: SimTime, from: ProcessId, to: ProcessId, bytes: u32) -> SimTime {
+    /// When something of `bytes` sent now on a connection to `listener` arrives: latency, then the link's bandwidth, then a
+    /// loss, then whatever troubles the link.
+    pub(super) fn arrival(
+        &mut self,
+        now: SimTime,
+        from: ProcessId,
+        to: ProcessId,
+        listener: Port,
+        bytes: u32,
+    ) -> SimTime {
         let link = self.link(from, to);
         let id = u64::from(from.0) << 32 | u64::from(to.0);
         let streams = self.streams;
@@ -208,15 +254,35 @@ impl<M> Network<M> {
             *free = begin + Nanos(nanos);
             at = at.max(*free + link.latency);
         }
-        if link.loss_ppm > 0 {
-            let mut attempt = 0;
-            while attempt < 6 && stream.chance(u64::from(link.loss_ppm), 1_000_000) {
-                at += retransmission_timeout(attempt);
-                attempt += 1;
+        at += lost(stream, link.loss_ppm);
+        for Troubled { trouble, free } in &mut self.troubles {
+            if !trouble.on.concerns(from, to, listener) {
+                continue;
+            }
+            at += trouble.delay + lost(stream, trouble.loss_ppm);
+            let doubled = trouble.doubled_ppm > 0 && stream.chance(u64::from(trouble.doubled_ppm), 1_000_000);
+            let bytes = u64::from(bytes) << u32::from(doubled);
+            if let Some(nanos) = (bytes * 1_000_000_000).checked_div(trouble.bytes_per_second) {
+                let free = free.entry(id, || SimTime::ZERO);
+                *free = (*free).max(now) + Nanos(nanos);
+                at = at.max(*free + link.latency + trouble.delay);
             }
         }
         at
     }
+}
+
+/// What a loss costs: TCP sends again after a timeout that doubles.
+fn lost(stream: &mut Stream, ppm: u32) -> Nanos {
+    let mut late = Nanos::ZERO;
+    if ppm > 0 {
+        let mut attempt = 0;
+        while attempt < 6 && stream.chance(u64::from(ppm), 1_000_000) {
+            late = late + retransmission_timeout(attempt);
+            attempt += 1;
+        }
+    }
+    late
 }
 
 #[cfg(test)]
@@ -235,8 +301,8 @@ mod tests {
     fn a_narrow_link_queues() {
         let slow = Link { latency: Nanos::ZERO, jitter: Nanos::ZERO, bytes_per_second: 1000, loss_ppm: 0 };
         let mut net = Network::<()>::new(Streams(1), slow);
-        let first = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), 500);
-        let second = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), 500);
+        let first = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), Port(0), 500);
+        let second = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), Port(0), 500);
         assert_eq!((first.0, second.0), (500_000_000, 1_000_000_000));
     }
 
@@ -248,5 +314,40 @@ mod tests {
         assert!(net.cut(a, b, Port(5)));
         assert!(!net.cut(b, a, Port(5)));
         assert!(!net.cut(a, b, Port(6)));
+    }
+
+    #[test]
+    fn a_process_is_never_cut_from_itself() {
+        let mut net = Network::<()>::new(Streams(1), Link::default());
+        let all = vec![ProcessId(1), ProcessId(2)];
+        net.cuts.push(Cut { id: 1, from: all.clone(), to: all, ports: vec![] });
+        assert!(net.cut(ProcessId(1), ProcessId(2), Port(0)));
+        assert!(!net.cut(ProcessId(1), ProcessId(1), Port(0)));
+    }
+
+    #[test]
+    fn trouble_comes_on_top_and_goes() {
+        let plain = Link { latency: Nanos::millis(1), jitter: Nanos::ZERO, bytes_per_second: 0, loss_ppm: 0 };
+        let mut net = Network::<()>::new(Streams(1), plain);
+        let (a, b) = (ProcessId(1), ProcessId(2));
+        let on = Cut { id: 4, from: vec![a], to: vec![b], ports: vec![Port(5)] };
+        net.trouble(Trouble {
+            on,
+            delay: Nanos::millis(9),
+            bytes_per_second: 1000,
+            loss_ppm: 0,
+            doubled_ppm: 1_000_000,
+        });
+        let mut at = |net: &mut Network<()>, from, to, port| net.arrival(SimTime::ZERO, from, to, port, 100).millis().0;
+        assert_eq!(at(&mut net, a, b, Port(5)), 210);
+        assert_eq!(at(&mut net, a, b, Port(5)), 410);
+        assert_eq!(at(&mut net, b, a, Port(5)), 1);
+        assert_eq!(at(&mut net, a, b, Port(6)), 1);
+        net.untrouble(4);
+        assert_eq!(at(&mut net, a, b, Port(5)), 1);
+        let on = Cut { id: 5, from: vec![a], to: vec![b], ports: vec![] };
+        net.trouble(Trouble { on, delay: Nanos::ZERO, bytes_per_second: 0, loss_ppm: 500_000, doubled_ppm: 0 });
+        let late = (0..1000).filter(|_| at(&mut net, a, b, Port(5)) > 200).count();
+        assert!((400..600).contains(&late), "{late}");
     }
 }

@@ -86,6 +86,24 @@ impl EffectKind {
     }
 }
 
+/// Kinds of effects that count together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectKinds(u16);
+impl EffectKinds {
+    /// These.
+    pub fn of(kinds: &[EffectKind]) -> Self {
+        Self(kinds.iter().fold(0, |set, kind| set | 1 << *kind as u16))
+    }
+    /// Whether `kind` is among them.
+    pub const fn has(self, kind: EffectKind) -> bool {
+        self.0 & 1 << kind as u16 != 0
+    }
+    /// How many of `counts`, which has one number for each kind in order, are of these kinds.
+    pub fn count(self, counts: &[u64; EffectKind::COUNT]) -> u64 {
+        EffectKind::ALL.iter().filter(|k| self.has(**k)).map(|k| counts[*k as usize]).sum()
+    }
+}
+
 /// A lane: what it computes, and what waits for it.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting<M, W> {
@@ -119,8 +137,13 @@ pub(super) struct Slot<P: Process> {
     pub(super) state: Option<P>,
     pub(super) incarnation: Incarnation,
     pub(super) frozen: bool,
+    /// How it looks from outside when it is down; of a running process: how it will look if it ends by itself.
     pub(super) dead: DeadMode,
     pub(super) skew: i64,
+    /// Since when it is up or down.
+    pub(super) since: SimTime,
+    /// How often it has lost power or been thawed: each time draws from a stream of its own.
+    pub(super) shaken: u32,
     /// Connections with a live end here, in the order of their ids.
     pub(super) conns: BTreeSet<ConnId>,
     listening: Vec<Port>,
@@ -142,6 +165,8 @@ impl<P: Process> Slot<P> {
             frozen: false,
             dead: DeadMode::default(),
             skew: 0,
+            since: SimTime::ZERO,
+            shaken: 0,
             conns: BTreeSet::new(),
             listening: Vec::new(),
             lanes: Vec::new(),

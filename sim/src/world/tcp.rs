@@ -40,13 +40,14 @@ impl<P: Process> World<P> {
             } else if cut {
                 self.syn_again(conn, attempt, cause);
             } else {
-                let at = self.net.arrival(self.now, opener.process, to.process, 60);
+                let at = self.net.arrival(self.now, opener.process, to.process, to.port, 60);
                 let key = self.key(at, to.process, opener.process);
                 self.queue.push(key, Due::Syn { conn, attempt, arrived: true, cause });
             }
             return;
         }
-        let back = |world: &mut Self| world.net.arrival(world.now, to.process, opener.process, 60).since(world.now);
+        let back =
+            |world: &mut Self| world.net.arrival(world.now, to.process, opener.process, to.port, 60).since(world.now);
         if cut {
             self.syn_again(conn, attempt, cause);
         } else if up && target.listens(to.port) {
@@ -86,7 +87,7 @@ impl<P: Process> World<P> {
         c.held[1] = listener;
         c.vanished[1] = listener.is_none();
         let [opener, to] = c.ends;
-        let at = self.net.arrival(self.now, to.process, opener.process, 60);
+        let at = self.net.arrival(self.now, to.process, opener.process, to.port, 60);
         // Data that the listener might send at once must not overtake the handshake.
         self.net.conns.get_mut(&conn).expect("just seen").directions[0].last_arrival = at;
         self.tell(conn, 0, ConnEvent::Up, at, cause);
@@ -174,12 +175,12 @@ impl<P: Process> World<P> {
 
     fn fly(&mut self, conn: ConnId, side: usize, packet: Packet<Message<P>>) {
         let c = self.net.conns.get(&conn).expect("a known connection");
-        let (from, to) = (c.ends[1 - side].process, c.ends[side].process);
+        let (from, to, listener) = (c.ends[1 - side].process, c.ends[side].process, c.ends[1].port);
         let bytes = match &packet {
             Packet::Data(message, _) => message.bytes(),
             Packet::Fin(_) => 40,
         };
-        let at = self.net.arrival(self.now, from, to, bytes);
+        let at = self.net.arrival(self.now, from, to, listener, bytes);
         let direction = &mut self.net.conns.get_mut(&conn).expect("a known connection").directions[side];
         let at = at.max(direction.last_arrival + Nanos(1));
         direction.last_arrival = at;
@@ -230,8 +231,8 @@ impl<P: Process> World<P> {
     /// RST towards `side`.
     fn reset(&mut self, conn: ConnId, side: usize) {
         let Some(c) = self.net.conns.get(&conn) else { return };
-        let (from, to) = (c.ends[1 - side].process, c.ends[side].process);
-        let at = self.net.arrival(self.now, from, to, 40);
+        let (from, to, listener) = (c.ends[1 - side].process, c.ends[side].process, c.ends[1].port);
+        let at = self.net.arrival(self.now, from, to, listener, 40);
         self.tell(conn, side, ConnEvent::Reset, at, 0);
         self.let_go(conn, side);
     }

@@ -1,7 +1,7 @@
 //! The kernel under toy processes: every rule of it without any Kafka.
 
 use super::*;
-use model::base::ConnEvent;
+use model::base::{ConnEvent, Stream};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -266,7 +266,7 @@ fn a_crash_point_fires_once_before_its_effect() {
     until(&mut w, 300);
     assert_eq!(w.disk(SERVER).written, [1, 2, 3, 4]);
     assert!(!w.is_up(SERVER));
-    assert_eq!(w.take_crashed().map(|c| c.1), Some(SERVER));
+    assert_eq!(w.take_crashed().map(|c| c.process), Some(SERVER));
     assert_eq!(w.take_crashed(), None);
 }
 

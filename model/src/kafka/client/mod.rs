@@ -5,6 +5,7 @@ mod hash;
 pub mod java;
 pub mod java_consumer;
 mod network;
+pub mod rdkafka;
 pub mod rdkafka_consumer;
 mod slice;
 

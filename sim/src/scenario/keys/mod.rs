@@ -316,10 +316,10 @@ pub fn look_up(side: Side, name: &str) -> Lookup {
     if unmodelled::is_known(side, name) {
         return Lookup::NotModelled;
     }
-    if let Some(key) = KEYS.iter().find(|k| k.is_called(name)) {
-        if let Some(other) = Side::ALL.into_iter().find(|s| key.serves(*s)) {
-            return Lookup::Elsewhere(other);
-        }
+    let mut elsewhere =
+        KEYS.iter().filter(|k| k.is_called(name)).flat_map(|k| Side::ALL.into_iter().filter(|s| k.serves(*s)));
+    if let Some(other) = elsewhere.next() {
+        return Lookup::Elsewhere(other);
     }
     let names = KEYS.iter().filter(|k| k.serves(side)).flat_map(|k| std::iter::once(&k.name).chain(k.aliases)).copied();
     Lookup::Unknown(nearest(name, names.chain(unmodelled::names(side))))

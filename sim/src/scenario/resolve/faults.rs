@@ -73,7 +73,7 @@ impl Resolver<'_> {
         let kind = kind_name(f.kind);
         let present = present(f);
         for key in needs {
-            if !present.contains(key) {
+            if !present.contains(key) && !self.lost(path, key) {
                 self.advise(
                     path,
                     format!("a fault of kind {kind} has no `{key}`"),
@@ -113,6 +113,7 @@ impl Resolver<'_> {
                 }
                 Some(When::CrashPoint { process, effect: point.effect, nth: point.nth })
             }
+            (None, None, None) if ["at", "on", "crash-point"].iter().any(|key| self.lost(path, key)) => None,
             (None, None, None) => {
                 let help = "when does it begin: `at = \"30 s\"`, `on = { event = ... }` or `crash-point = {...}`";
                 self.advise(path, "the fault has none of `at`, `on` and `crash-point`", help);

@@ -34,6 +34,8 @@ struct Resolver<'a> {
     /// Directory that paths in the file are relative to.
     base: &'a Path,
     outcome: &'a Json,
+    /// Keys that were there and could not be read; see [`super::check::Checked::dropped`].
+    dropped: &'a [(Place, String)],
     problems: Vec<Problem>,
 }
 
@@ -47,8 +49,9 @@ pub fn resolve(
     raw: &Raw,
     base: &Path,
     outcome: &Json,
+    dropped: &[(Place, String)],
 ) -> Result<Scenario, Vec<Problem>> {
-    let mut r = Resolver { tree, raw, base, outcome, problems: Vec::new() };
+    let mut r = Resolver { tree, raw, base, outcome, dropped, problems: Vec::new() };
     let scenario = r.scenario(name);
     match scenario {
         Some(scenario) if r.problems.is_empty() => Ok(scenario),
@@ -94,6 +97,11 @@ impl Resolver<'_> {
             }
         }
         node.entries().iter().find(|e| e.key == key).map_or(node.place, |e| e.place)
+    }
+    /// Whether the table at `path` had `key`, but unreadable.
+    fn lost(&self, path: &[At<'_>], key: &str) -> bool {
+        let place = self.place(path);
+        self.dropped.iter().any(|(at, k)| *at == place && k == key)
     }
     fn say(&mut self, path: &[At<'_>], message: impl Into<String>) {
         let place = self.place(path);

@@ -59,6 +59,7 @@ impl Node {
             fetcher_conns: BTreeMap::new(),
             producer_ids: ProducerIds::default(),
             hide_topics: false,
+            hidden: BTreeMap::new(),
             flushing: VecDeque::new(),
             deadlines: Deadlines::default(),
             outputs: Vec::new(),

@@ -109,6 +109,14 @@ impl Disk for NodeDisk {
             }
         }
     }
+    /// Records count, what is beside them is small against the block that it costs anyway.
+    fn bytes(write: &NodeWrite) -> u64 {
+        match write {
+            NodeWrite::Log(LogWrite::Append(entry)) => u64::from(entry.batch.bytes),
+            NodeWrite::Raft(RaftWrite::Append(batch)) => u64::from(batch.bytes()),
+            _ => 0,
+        }
+    }
     fn lose_power(&mut self, stream: &mut Stream) {
         self.raft.lose_power(stream);
         for disk in self.partitions.values_mut() {

@@ -30,10 +30,11 @@ pub(super) struct Loading {
 impl Loading {
     pub(super) fn opened(&mut self, tp: TopicPartition, log: &UnifiedLog, disk: &PartitionDisk) {
         let (from, to) = (disk.end(), log.end());
+        let high_watermark = disk.high_watermark();
         if to < from {
-            let high_watermark = disk.high_watermark();
             self.cut.push(Event::Truncated { tp, from, to, high_watermark, follower: false });
         }
+        self.cut.push(Event::LogOpened { tp, end: to, high_watermark: high_watermark.min(to) });
     }
     pub(super) fn takes(&mut self, clean: bool, time: Nanos) {
         self.clean = clean;

@@ -38,7 +38,7 @@ use super::link::Link;
 use super::{Partitions, ReplicaManager, ReplicaOutput};
 use crate::base::{
     BrokerEpoch, BrokerId, ConnId, Cx, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset, Port, Process,
-    TopicPartition,
+    TopicId, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::messages::Message;
@@ -101,6 +101,8 @@ pub struct Node {
     fetcher_conns: BTreeMap<BrokerId, ConnId>,
     producer_ids: ProducerIds,
     hide_topics: bool,
+    /// Topics that metadata answers leave out on an operator's order, and how many answers still do.
+    hidden: BTreeMap<TopicId, u32>,
     /// Flushes of partitions under way, in order, each with the log end that it covers.
     flushing: VecDeque<(TopicPartition, Offset)>,
 

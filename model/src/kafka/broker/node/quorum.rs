@@ -5,7 +5,7 @@ use super::config::CONTROLLER;
 use super::disk::{NodeWrite, raft_file};
 use super::shutdown::Phase;
 use super::{Caller, Node, NodeCx};
-use crate::base::{BrokerId, Event, Input, LeaderEpoch, Offset, QuorumRole, Signal};
+use crate::base::{BrokerId, Event, Input, LeaderEpoch, Offset, QuorumRole, Signal, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker::link::{Link, LinkEvent};
 use crate::kafka::controller::messages::{ControllerReply, ControllerRequest, ElectionType};
@@ -50,6 +50,14 @@ impl Node {
             }
             Input::Signal(Signal::ElectPreferred) => {
                 let request = ControllerRequest::ElectLeaders { election: ElectionType::Preferred, partitions: None };
+                self.controller_request(Caller::Local, &request, cx);
+            }
+            Input::Signal(Signal::ElectPreferredOf(topic)) => {
+                let Some(image) = self.controller_image() else { return };
+                let all = image.topic(topic).map_or(0, |t| t.partitions.len() as u16);
+                let partitions = (0..all).map(|partition| TopicPartition { topic, partition }).collect();
+                let request =
+                    ControllerRequest::ElectLeaders { election: ElectionType::Preferred, partitions: Some(partitions) };
                 self.controller_request(Caller::Local, &request, cx);
             }
             _ => {}

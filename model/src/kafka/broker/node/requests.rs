@@ -67,7 +67,7 @@ impl Node {
                 },
             }),
             // Not served on this listener: the connection is closed, as for any api that a listener does not expose.
-            Request::Controller(_) | Request::Quorum(_) => {
+            Request::Controller(_) | Request::Quorum(_) | Request::Coordinator(_) => {
                 self.channels.gone(conn);
                 cx.close(conn);
                 return;

@@ -18,6 +18,12 @@ impl Node {
             },
             Input::Signal(Signal::Terminate) => self.terminate(cx),
             Input::Signal(Signal::HideTopics(hide)) => self.hide_topics = *hide,
+            Input::Signal(Signal::HideTopic(topic, answers)) => {
+                self.hidden.insert(*topic, *answers);
+            }
+            Input::Signal(Signal::ShowTopic(topic)) => {
+                self.hidden.remove(topic);
+            }
             _ => {}
         }
     }

@@ -2,25 +2,25 @@
 //! (KIP-951).
 
 use super::Node;
-use crate::base::{BrokerId, LeaderEpoch, TopicPartition};
+use crate::base::{BrokerId, LeaderEpoch, TopicId, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{BrokerInfo, FetchReply, MetadataReply, MetadataRequest, PartitionInfo, ProduceReply};
 
 impl Node {
     /// Metadata as this broker has it. A leader that is not alive here is LEADER_NOT_AVAILABLE
     /// (`KRaftMetadataCache.getPartitionMetadata`).
-    pub(super) fn metadata(&self, r: &MetadataRequest) -> MetadataReply {
+    pub(super) fn metadata(&mut self, r: &MetadataRequest) -> MetadataReply {
         let brokers = self.image.brokers().filter(|(_, b)| !b.fenced).map(|(id, b)| BrokerInfo { id, addr: b.addr });
         let brokers = brokers.collect();
         let mut partitions = Vec::new();
         let mut unknown = Vec::new();
-        let known = |topic| if self.hide_topics { None } else { self.image.topic(topic) };
         let all: Vec<_> = match &r.topics {
             Some(topics) => topics.to_vec(),
             None => self.image.topics().map(|(id, _)| id).collect(),
         };
         for topic in all {
-            let Some(image) = known(topic) else {
+            let hidden = self.hide_topics || self.hides(topic);
+            let Some(image) = self.image.topic(topic).filter(|_| !hidden) else {
                 unknown.push(topic);
                 continue;
             };
@@ -35,6 +35,16 @@ impl Node {
             }
         }
         MetadataReply { brokers, partitions: partitions.into(), unknown: unknown.into() }
+    }
+
+    /// Whether this answer leaves a topic out on an operator's order: that is counted.
+    fn hides(&mut self, topic: TopicId) -> bool {
+        let Some(answers) = self.hidden.get_mut(&topic) else { return false };
+        *answers -= u32::from(*answers < u32::MAX);
+        if *answers == 0 {
+            self.hidden.remove(&topic);
+        }
+        true
     }
 
     /// `KafkaApis.getCurrentLeader` for a partition that is not held here; the replicas name their own leaders.

@@ -2,7 +2,7 @@
 
 use super::accumulator::AccumulatorConfig;
 use super::dice::Backoff;
-use super::network_client::NetworkConfig;
+use super::network_config::NetworkConfig;
 use super::profile::{Feature, Profile};
 use super::sender::SenderConfig;
 use crate::base::{Addr, Fix, Fixes, Millis};

@@ -6,81 +6,12 @@
 use super::connection_states::{ConnectionState, ConnectionStates};
 use super::dice::{Backoff, Dice};
 use super::metadata::{Metadata, UpdateInProgress};
+use super::network_config::{NetworkConfig, Sleep};
 use super::selector::{Arrival, Selector};
-use crate::base::{Addr, BrokerId, ConnEvent, Cx, Event, Input, Millis, TopicId, TopicPartition};
+use crate::base::{Addr, BrokerId, Event, Millis, TopicPartition};
 use crate::kafka::client::{ClusterView, Completed, Leader, Lost, Network, Outcome};
-use crate::kafka::messages::{Message, Reply, Request};
+use crate::kafka::messages::{MetadataReply, Reply, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-
-/// Settings of a client's connections, by Kafka's keys (kafka.md 10).
-#[derive(Clone, Debug)]
-pub struct NetworkConfig {
-    /// `bootstrap.servers`, in order.
-    pub bootstrap: Arc<[Addr]>,
-    /// Topics whose metadata is kept; `None` for all.
-    pub topics: Option<BTreeSet<TopicId>>,
-    /// `request.timeout.ms`.
-    pub request_timeout: Millis,
-    /// `socket.connection.setup.timeout.ms`.
-    pub setup_timeout: Millis,
-    /// `socket.connection.setup.timeout.max.ms`.
-    pub setup_timeout_max: Millis,
-    /// `reconnect.backoff.ms`.
-    pub reconnect_backoff: Millis,
-    /// `reconnect.backoff.max.ms`.
-    pub reconnect_backoff_max: Millis,
-    /// `retry.backoff.ms`.
-    pub retry_backoff: Millis,
-    /// `retry.backoff.max.ms`.
-    pub retry_backoff_max: Millis,
-    /// `metadata.max.age.ms`.
-    pub metadata_max_age: Millis,
-    /// `metadata.recovery.strategy` is `rebootstrap`, with `metadata.recovery.rebootstrap.trigger.ms`; `None` is `none`.
-    pub rebootstrap_trigger: Option<Millis>,
-    /// `max.in.flight.requests.per.connection`.
-    pub max_in_flight: usize,
-    /// Ask for the broker's API versions at each connect, as every real client does.
-    pub api_versions: bool,
-    /// Metadata answers without news are backed off like failures (KIP-580).
-    pub back_off_equivalent: bool,
-    /// How the client sleeps.
-    pub sleep: Sleep,
-}
-
-impl NetworkConfig {
-    /// Kafka 4.3's defaults.
-    pub fn new(bootstrap: Arc<[Addr]>) -> Self {
-        Self {
-            bootstrap,
-            topics: None,
-            request_timeout: Millis(30_000),
-            setup_timeout: Millis(10_000),
-            setup_timeout_max: Millis(30_000),
-            reconnect_backoff: Millis(50),
-            reconnect_backoff_max: Millis(1_000),
-            retry_backoff: Millis(100),
-            retry_backoff_max: Millis(1_000),
-            metadata_max_age: Millis(300_000),
-            rebootstrap_trigger: Some(Millis(300_000)),
-            max_in_flight: 5,
-            api_versions: true,
-            back_off_equivalent: true,
-            sleep: Sleep::Select,
-        }
-    }
-}
-
-/// When a client that nothing disturbs looks at its timeouts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sleep {
-    /// As long as `Selector.poll` was told to, which no set-up or request timeout shortens; the tests are strict, so a
-    /// sleep of exactly the timeout misses it. How often a real one oversleeps into the next millisecond depends on
-    /// where in its millisecond it began: taken as every other time.
-    Select,
-    /// Wakes at exactly the first instant at which something is due, as the recordings do.
-    Exact,
-}
 
 /// What the client wants done.
 #[derive(Clone, Debug)]
@@ -205,7 +136,7 @@ impl NetworkClient {
         &mut self.metadata
     }
     /// Takes an answer that was had before the client began, as if by an earlier update.
-    pub fn preload(&mut self, reply: &crate::kafka::messages::MetadataReply, now: Millis) {
+    pub fn preload(&mut self, reply: &MetadataReply, now: Millis) {
         let (_, update) = self.metadata.request(now);
         self.metadata.update(update, reply, now, &mut self.dice);
     }
@@ -231,50 +162,6 @@ impl NetworkClient {
     /// The selector, for whoever gives channels their connections.
     pub const fn selector(&mut self) -> &mut Selector {
         &mut self.selector
-    }
-
-    /// Takes an input of the process, if it concerns one of this client's connections.
-    pub fn input(&mut self, input: Input<Message>) -> bool {
-        let conn = match &input {
-            Input::Message { conn, .. } | Input::Connection(conn, _) => *conn,
-            _ => return false,
-        };
-        let Some(channel) = self.selector.channel_of(conn) else { return false };
-        match input {
-            Input::Connection(_, ConnEvent::Up) => self.on_up(channel),
-            Input::Connection(_, ConnEvent::Refused | ConnEvent::Reset) => {
-                self.selector.unbind(channel);
-                self.on_closed(channel);
-            }
-            Input::Message { message: Message::Reply { correlation, body }, .. } => {
-                self.on_reply(channel, correlation, body);
-            }
-            _ => {}
-        }
-        true
-    }
-    /// Turns what the client wants done into effects.
-    pub fn carry_out<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        for action in self.take_actions() {
-            match action {
-                Action::Open { channel, addr, .. } => {
-                    let conn = cx.open(addr);
-                    self.selector.bind(channel, conn);
-                }
-                Action::Close { channel, .. } => {
-                    if let Some(conn) = channel.and_then(|c| self.selector.unbind(c)) {
-                        cx.close(conn);
-                    }
-                }
-                Action::Send { channel, correlation, body, .. } => {
-                    if let Some(conn) = self.selector.conn_of(channel) {
-                        cx.send(conn, Message::Request { correlation, body });
-                    }
-                }
-                Action::MetadataUpdated => {}
-                Action::Emit(event) => cx.emit(event),
-            }
-        }
     }
 
     // ---- KafkaClient

@@ -3,10 +3,11 @@
 use super::accumulator::{AccumulatorConfig, RecordAccumulator};
 use super::batch::{BatchId, Failure, ProducerBatch};
 use super::dice::Dice;
+use super::events::{Counters, ProducerEvent};
 use super::idempotence::{
     InitOutcome, ProducerIdAndEpoch, State, TransactionManager, Verdict, is_invalid_metadata, is_retriable,
 };
-use crate::base::{Batch, BrokerId, Millis, Offset, ProducerEpoch, ProducerId, Sequence, TopicPartition};
+use crate::base::{Batch, BrokerId, Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::{Completed, Leader, Lost, Network, Outcome};
 use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, ProducedPartition, Reply, Request};
@@ -38,64 +39,6 @@ pub struct SenderConfig {
     pub produce_version: u8,
     /// The accumulator's.
     pub accumulator: AccumulatorConfig,
-}
-
-/// What the producer tells its application, and the trace.
-#[derive(Clone, Debug)]
-pub enum ProducerEvent {
-    /// Records are acknowledged.
-    Acked {
-        /// The partition.
-        tp: TopicPartition,
-        /// Offset of the first record; -1 where unknown (acks=0, DUPLICATE_SEQUENCE_NUMBER).
-        base: Offset,
-        /// The records.
-        batch: Arc<Batch>,
-    },
-    /// Records failed for good; the broker may have them all the same.
-    Failed {
-        /// The partition.
-        tp: TopicPartition,
-        /// The records.
-        batch: Arc<Batch>,
-        /// Why.
-        why: Failure,
-    },
-    /// A batch was sent again.
-    Retried {
-        /// The partition.
-        tp: TopicPartition,
-        /// Its first sequence number.
-        sequence: Sequence,
-        /// 1 for the first retry.
-        attempt: u32,
-    },
-    /// The producer has a new id or raised its epoch.
-    Identity(ProducerIdAndEpoch),
-    /// The producer can do no more.
-    Fatal(ErrorCode),
-    /// A node answered with an error.
-    ErrorAnswer {
-        /// Api key of the request.
-        api: u8,
-        /// The error.
-        error: ErrorCode,
-        /// The node.
-        node: BrokerId,
-    },
-    /// A flush is done.
-    Flushed(u64),
-}
-
-/// Counters of a producer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Batches put back for another try.
-    pub retries: u64,
-    /// Records that failed for good.
-    pub failed_sends: u64,
-    /// Records acknowledged.
-    pub acked: u64,
 }
 
 /// What the I/O thread does after one pass.

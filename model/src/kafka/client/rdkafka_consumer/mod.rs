@@ -18,7 +18,7 @@ use crate::kafka::ErrorCode;
 use crate::kafka::client::{Completed, Leader, Network, Outcome};
 use crate::kafka::messages::{
     FetchPartition, FetchReply, FetchRequest, FetchedPartition, ListOffsetsReply, ListOffsetsRequest, OffsetSpec,
-    Reply, Request,
+    OffsetsForLeaderEpochRequest, Reply, Request,
 };
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ enum Purpose {
     /// Partitions with their version when it was sent.
     Fetch(Vec<(TopicPartition, u32)>),
     Query(TopicPartition, u32),
+    Validate(TopicPartition, u32),
 }
 
 /// A consumer with partitions assigned by hand. Sans-I/O: call [`RdConsumer::serve`] after every input, after every
@@ -47,7 +48,7 @@ pub struct RdConsumer {
 impl RdConsumer {
     /// Delay of the look-up after an offset out of range (R).
     const RESET_DELAY: Millis = Millis(100);
-    /// Delay of the next look-up after a failed one (`rd_kafka_toppar_offset_retry`).
+    /// Delay of the next look-up or check after a failed one (`rd_kafka_toppar_offset_retry`).
     const QUERY_RETRY: Millis = Millis(500);
 
     /// A consumer of nothing.
@@ -149,6 +150,12 @@ impl RdConsumer {
             let none = Leader { node: BrokerId::NONE, epoch: t.leader.epoch };
             let leader = view.leader(t.tp).unwrap_or(none);
             let old = std::mem::replace(&mut t.leader, leader);
+            let newer = leader.epoch > old.epoch && old.epoch != LeaderEpoch::UNKNOWN;
+            if newer && t.state == TopparState::Active && t.fetch_epoch != LeaderEpoch::UNKNOWN {
+                t.state = TopparState::Validate(Millis::ZERO);
+                // An answer of the old leader that is still on its way says nothing any more.
+                t.version += 1;
+            }
             let known = self.brokers.iter().any(|b| b.node == leader.node && b.toppars.contains(&t.tp));
             if old.node == leader.node && (known || leader.node == BrokerId::NONE) {
                 continue;
@@ -169,15 +176,25 @@ impl RdConsumer {
 
     fn query_offsets(&mut self, now: Millis, net: &mut impl Network) {
         for t in &mut self.toppars {
-            let TopparState::Query(spec, at) = t.state else { continue };
-            if now < at || t.leader.node == BrokerId::NONE || !net.ready(t.leader.node, now) {
+            let due = match t.state {
+                TopparState::Query(_, at) | TopparState::Validate(at) => now >= at,
+                _ => false,
+            };
+            if !due || t.leader.node == BrokerId::NONE || !net.ready(t.leader.node, now) {
                 continue;
             }
-            let partitions = vec![(t.tp, spec, t.leader.epoch)];
-            let body = ListOffsetsRequest { isolation: self.config.isolation(), partitions };
-            let correlation = net.send(t.leader.node, Request::ListOffsets(body), true, now);
-            self.in_flight.push((t.leader.node, correlation, Purpose::Query(t.tp, t.version)));
-            t.state = TopparState::QueryWait(spec);
+            let (body, purpose, wait) = if let TopparState::Query(spec, _) = t.state {
+                let partitions = vec![(t.tp, spec, t.leader.epoch)];
+                let body = ListOffsetsRequest { isolation: self.config.isolation(), partitions };
+                (Request::ListOffsets(body), Purpose::Query(t.tp, t.version), TopparState::QueryWait(spec))
+            } else {
+                let partitions = vec![(t.tp, t.fetch_epoch, t.leader.epoch)];
+                let body = Request::OffsetsForLeaderEpoch(OffsetsForLeaderEpochRequest { partitions });
+                (body, Purpose::Validate(t.tp, t.version), TopparState::ValidateWait)
+            };
+            let correlation = net.send(t.leader.node, body, true, now);
+            self.in_flight.push((t.leader.node, correlation, purpose));
+            t.state = wait;
         }
     }
 
@@ -264,6 +281,7 @@ impl RdConsumer {
                 }
             }
             (Purpose::Query(tp, version), outcome) => self.on_queried(tp, version, outcome, now, net),
+            (Purpose::Validate(tp, version), outcome) => self.on_validated(tp, version, outcome, now, net),
         }
         true
     }
@@ -350,6 +368,47 @@ impl RdConsumer {
         }
     }
 
+    /// The end of the position's epoch at the new leader: below the position, the log was truncated. With a reset policy
+    /// reading goes on at that end.
+    fn on_validated(
+        &mut self,
+        tp: TopicPartition,
+        version: u32,
+        outcome: &Outcome,
+        now: Millis,
+        net: &mut impl Network,
+    ) {
+        let policy = self.config.auto_offset_reset;
+        let Some(t) = self.toppar_mut(tp).filter(|t| t.version == version) else { return };
+        if t.state != TopparState::ValidateWait {
+            return;
+        }
+        let found = match outcome {
+            Outcome::Reply(Reply::OffsetsForLeaderEpoch(reply)) => {
+                reply.partitions.iter().find(|p| p.0 == tp && p.1.is_ok()).map(|p| (p.2, p.3))
+            }
+            _ => None,
+        };
+        let Some((epoch, end)) = found else {
+            t.state = TopparState::Validate(now + Self::QUERY_RETRY);
+            net.request_update(now);
+            return;
+        };
+        let defined = epoch != LeaderEpoch::UNKNOWN && end != Offset::UNKNOWN;
+        match policy {
+            _ if defined && end >= t.fetch_offset => t.state = TopparState::Active,
+            None => {
+                t.state = TopparState::Stopped;
+                self.queue.give(Consumed::LogTruncation(tp));
+            }
+            Some(spec) if !defined => t.start(Start::End(spec), now),
+            Some(_) => {
+                t.start(Start::At(end), now);
+                t.fetch_epoch = epoch;
+            }
+        }
+    }
+
     /// When [`RdConsumer::serve`] has something to do by itself.
     pub fn wake_at(&self, now: Millis, net: &impl Network) -> Millis {
         let mut at = Millis::MAX;
@@ -360,7 +419,9 @@ impl RdConsumer {
         };
         for t in &self.toppars {
             match t.state {
-                TopparState::Query(_, due) if t.leader.node != BrokerId::NONE => soonest(due, t.leader.node),
+                TopparState::Query(_, due) | TopparState::Validate(due) if t.leader.node != BrokerId::NONE => {
+                    soonest(due, t.leader.node)
+                }
                 TopparState::Active if !t.paused && t.backoff_until > now => soonest(t.backoff_until, t.leader.node),
                 _ => {}
             }

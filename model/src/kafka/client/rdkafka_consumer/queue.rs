@@ -16,6 +16,8 @@ pub enum Consumed {
     Error(TopicPartition, ErrorCode),
     /// `_AUTO_OFFSET_RESET`: the offset is outside the log and the policy is `error`; the partition has stopped.
     AutoOffsetReset(TopicPartition),
+    /// `_LOG_TRUNCATION`: the log was cut below the position and the policy is `error`; the partition has stopped.
+    LogTruncation(TopicPartition),
 }
 
 #[derive(Clone, Debug)]
@@ -28,7 +30,12 @@ impl Op {
     fn tp(&self) -> TopicPartition {
         match self {
             Self::Give(Consumed::Records(s)) => s.tp,
-            Self::Give(Consumed::Eof(tp, _) | Consumed::Error(tp, _) | Consumed::AutoOffsetReset(tp))
+            Self::Give(
+                Consumed::Eof(tp, _)
+                | Consumed::Error(tp, _)
+                | Consumed::AutoOffsetReset(tp)
+                | Consumed::LogTruncation(tp),
+            )
             | Self::Control(tp, _) => *tp,
         }
     }

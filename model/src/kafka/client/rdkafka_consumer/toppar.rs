@@ -26,6 +26,10 @@ pub enum TopparState {
     Query(OffsetSpec, Millis),
     /// The look-up is in flight.
     QueryWait(OffsetSpec),
+    /// Its position is to be checked against the new leader's epochs, not before the instant (KIP-320).
+    Validate(Millis),
+    /// The check is in flight.
+    ValidateWait,
     /// It is fetched.
     Active,
 }
@@ -41,6 +45,8 @@ pub struct Toppar {
     pub state: TopparState,
     /// Next offset to ask for.
     pub fetch_offset: Offset,
+    /// Leader epoch of the batch before it, -1 if unknown: then it is not checked after a leader change.
+    pub fetch_epoch: LeaderEpoch,
     /// Position of the application: after the last message it took; none before the first.
     pub app_position: Option<Offset>,
     /// Paused by the application.
@@ -70,6 +76,7 @@ impl Toppar {
             leader: Leader { node: BrokerId::NONE, epoch: LeaderEpoch::UNKNOWN },
             state: TopparState::Stopped,
             fetch_offset: Offset::UNKNOWN,
+            fetch_epoch: LeaderEpoch::UNKNOWN,
             app_position: None,
             paused: false,
             version: 0,
@@ -87,6 +94,7 @@ impl Toppar {
         match start {
             Start::At(offset) => {
                 self.fetch_offset = offset;
+                self.fetch_epoch = LeaderEpoch::UNKNOWN;
                 self.state = TopparState::Active;
             }
             Start::End(spec) => self.state = TopparState::Query(spec, at),
@@ -125,6 +133,7 @@ impl Toppar {
                 }
             }
             self.fetch_offset = entry.next();
+            self.fetch_epoch = entry.epoch;
         }
         if !part.entries.is_empty() && queue.messages() == before && self.max_bytes < Self::MAX_BYTES_LIMIT {
             self.max_bytes = self.max_bytes.saturating_mul(2);

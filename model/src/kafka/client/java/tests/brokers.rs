@@ -10,7 +10,7 @@ use crate::kafka::messages::{
     BrokerInfo, InitProducerIdReply, Message, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply,
     Request,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What a dead broker does to new connections.
@@ -28,10 +28,12 @@ pub enum Fault {
     Kill(i32, New),
     /// It serves again.
     Restore(i32),
-    /// Its requests are carried out, its answers vanish; new connections work.
+    /// Its requests are carried out, its answers vanish, as do all later ones on a connection that lost one.
     Mute(i32),
-    /// A partition moves.
+    /// A partition moves, unless its leader is mute: answers on their way would be lost for good.
     Move(u16, i32),
+    /// A partition moves in any case.
+    MoveFrom(u16, i32),
     /// The next batch of the partition is refused, appended (`true`) or not.
     Refuse(u16, bool),
 }
@@ -61,6 +63,7 @@ pub struct Brokers {
     states: [State; 3],
     parts: Vec<Partition>,
     conns: BTreeMap<ConnId, i32>,
+    silent: BTreeSet<ConnId>,
     queue: BTreeMap<(SimTime, u64), In>,
     order: u64,
     producers: i64,
@@ -75,6 +78,7 @@ impl Brokers {
             states: [State::Alive; 3],
             parts: (0..partitions).map(part).collect(),
             conns: BTreeMap::new(),
+            silent: BTreeSet::new(),
             queue: BTreeMap::new(),
             order: 0,
             producers: 0,
@@ -140,7 +144,8 @@ impl Brokers {
             }
             Fault::Restore(node) => self.states[node as usize] = State::Alive,
             Fault::Mute(node) => self.states[node as usize] = State::Mute,
-            Fault::Move(partition, node) => {
+            Fault::Move(partition, _) if self.state(self.parts[usize::from(partition)].leader) == State::Mute => {}
+            Fault::Move(partition, node) | Fault::MoveFrom(partition, node) => {
                 let p = &mut self.parts[usize::from(partition)];
                 p.epoch += 1;
                 p.leader = node;
@@ -170,7 +175,10 @@ impl Brokers {
             }
             other => panic!("a producer does not send {}", other.name()),
         };
-        if self.state(node) == State::Alive {
+        if self.state(node) != State::Alive {
+            self.silent.insert(conn);
+        }
+        if !self.silent.contains(&conn) {
             let from = Addr { process: ProcessId(node as u32), port: Port(0) };
             let message = Message::Reply { correlation, body };
             self.push(now + HOP + HOP, Input::Message { conn, from, message });

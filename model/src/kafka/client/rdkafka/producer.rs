@@ -1,0 +1,650 @@
+//! The producer: what the application calls, and the loop that does what is due.
+
+use super::broker::State;
+use super::cluster::Cluster;
+use super::config::RdConfig;
+use super::connections::{ConnectionEvent, Connections, NetAction, NetInput};
+use super::errors::{RdError, TxnAction, TxnApi};
+use super::idempotence::{Idempotence, bumped};
+use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid};
+use super::txn::{Call, CallError, OffsetsCall, Transaction, TxnState};
+use crate::base::{
+    Addr, Batch, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicPartition,
+};
+use crate::kafka::ErrorCode;
+use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, Reply, Request};
+use crate::kafka::txn_messages::{CoordinatorReply, GroupId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a request of the client was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// Metadata.
+    Metadata,
+    /// InitProducerId of a producer that is only idempotent.
+    InitProducerId,
+    /// FindCoordinator for the transaction.
+    FindTransaction,
+    /// FindCoordinator for the group.
+    FindGroup,
+    /// A request of the transaction.
+    Txn(TxnApi),
+    /// A batch.
+    Produce {
+        /// Its partition.
+        tp: TopicPartition,
+        /// Its request.
+        id: u64,
+    },
+}
+
+/// What the producer tells.
+#[derive(Clone, Debug)]
+pub enum ProducerEvent {
+    /// A delivery report for records in order.
+    Delivered(Delivery),
+    /// A batch was sent again.
+    Retried {
+        /// Its partition.
+        tp: TopicPartition,
+        /// Its first sequence number; none where not idempotent.
+        sequence: Sequence,
+        /// Which retry, from 1.
+        attempt: u32,
+    },
+    /// A producer id was assigned or its epoch raised.
+    EpochBumped(Pid),
+    /// The instance is unusable from now on.
+    Fatal(RdError),
+    /// A call has ended.
+    Called(Call, Result<(), CallError>),
+}
+
+/// A librdkafka producer instance.
+#[derive(Clone, Debug)]
+pub struct RdProducer {
+    /// Its settings.
+    pub config: RdConfig,
+    pub(super) fixes: Fixes,
+    pub(super) net: Connections<Tag>,
+    pub(super) cluster: Cluster,
+    pub(super) partitions: BTreeMap<TopicPartition, Partition>,
+    pub(super) txn: Option<Transaction>,
+    idempotence: Idempotence,
+    pid: Option<Pid>,
+    fatal: Option<RdError>,
+    flush: Option<Millis>,
+    purge_due: bool,
+    next_id: u64,
+    queued_bytes: u64,
+    queued_records: u64,
+    retries: u64,
+    failed: u64,
+    events: VecDeque<ProducerEvent>,
+}
+
+impl RdProducer {
+    /// An instance created at `now`. `stream` draws jitter and which broker is asked.
+    pub fn new(config: RdConfig, bootstrap: Vec<Addr>, fixes: Fixes, stream: Stream, now: Millis) -> Self {
+        let idempotence = match (config.idempotence, config.transactional) {
+            (_, Some(_)) => Idempotence::Asked,
+            (true, None) => Idempotence::Wanted(now),
+            (false, None) => Idempotence::Off,
+        };
+        Self {
+            net: Connections::new(bootstrap, &config, stream),
+            cluster: Cluster::new(now, &config),
+            partitions: BTreeMap::new(),
+            txn: config.transactional.map(|id| Transaction::new(id, config.transaction_timeout)),
+            idempotence,
+            pid: None,
+            fatal: None,
+            flush: None,
+            purge_due: false,
+            next_id: 0,
+            queued_bytes: 0,
+            queued_records: 0,
+            retries: 0,
+            failed: 0,
+            events: VecDeque::new(),
+            fixes,
+            config,
+        }
+    }
+
+    /// Batches sent again.
+    pub fn retries(&self) -> u64 {
+        self.retries
+    }
+    /// Records that failed.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+    /// The producer id in use.
+    pub fn pid(&self) -> Option<Pid> {
+        self.pid
+    }
+    /// Why the instance is unusable, if it is.
+    pub fn fatal_error(&self) -> Option<RdError> {
+        self.fatal
+    }
+    /// Records taken and not reported yet.
+    pub fn unreported(&self) -> u64 {
+        self.queued_records
+    }
+    /// The state of the transaction.
+    pub fn txn_state(&self) -> Option<TxnState> {
+        self.txn.as_ref().map(|t| t.state)
+    }
+    /// The connections, to look at.
+    pub fn connections(&self) -> &Connections<Tag> {
+        &self.net
+    }
+    /// The next event for the application.
+    pub fn poll_event(&mut self) -> Option<ProducerEvent> {
+        self.events.pop_front()
+    }
+    /// What the network is to do, in order.
+    pub fn take_actions(&mut self) -> Vec<NetAction> {
+        self.net.take_actions()
+    }
+    /// Takes what the network says. Answers that arrive together are taken together, before the next [`Self::poll`].
+    pub fn input(&mut self, input: NetInput, now: Millis) {
+        self.net.input(input, &self.config);
+        while let Some(event) = self.net.next_event() {
+            self.on_event(event, now);
+        }
+    }
+
+    /// Takes a record.
+    ///
+    /// # Errors
+    /// `_FATAL` after a fatal error, `_STATE` outside a transaction, `_QUEUE_FULL`.
+    pub fn send(&mut self, tp: TopicPartition, row: Row, now: Millis) -> Result<(), RdError> {
+        if self.fatal.is_some() {
+            return Err(RdError::Fatal);
+        }
+        if self.txn.as_ref().is_some_and(|t| !t.may_enqueue()) {
+            return Err(RdError::State);
+        }
+        if self.queued_records >= u64::from(self.config.queue_max_messages)
+            || self.queued_bytes + u64::from(row.bytes) > u64::from(self.config.queue_max_kbytes) * 1024
+        {
+            return Err(RdError::QueueFull);
+        }
+        self.queued_records += 1;
+        self.queued_bytes += u64::from(row.bytes);
+        let leader = self.cluster.leader(tp);
+        let partition = self.partitions.entry(tp).or_insert_with(|| Partition::new(tp));
+        if let Some(leader) = leader {
+            partition.leader = leader.node;
+            partition.leader_epoch = leader.epoch;
+        }
+        partition.push(row, now);
+        if let Some(txn) = &mut self.txn
+            && partition.membership == Membership::Out
+        {
+            partition.membership = Membership::Pending;
+            txn.pending.push(tp);
+        }
+        self.cluster.use_topic(tp.topic);
+        Ok(())
+    }
+
+    // ---- calls
+
+    /// `init_transactions`, `begin_transaction`, `commit_transaction`, `abort_transaction` or `flush`, to end by `deadline`.
+    /// The result comes as [`ProducerEvent::Called`].
+    pub fn call(&mut self, call: Call, deadline: Millis) {
+        if call == Call::Flush {
+            self.flush = Some(deadline);
+            return;
+        }
+        let Some(txn) = &mut self.txn else {
+            let error = CallError { error: RdError::State, fatal: false, retriable: false, abort: false };
+            self.events.push_back(ProducerEvent::Called(call, Err(error)));
+            return;
+        };
+        match txn.begin_call(call, deadline) {
+            Ok(true) => {}
+            Ok(false) => return self.events.push_back(ProducerEvent::Called(call, Ok(()))),
+            Err(error) => return self.events.push_back(ProducerEvent::Called(call, Err(error))),
+        }
+        match call {
+            Call::Init if txn.state == TxnState::Uninitialized => {
+                txn.enter(TxnState::Initializing);
+                self.cluster.query_coordinator(Millis::ZERO);
+            }
+            Call::Begin => {
+                txn.reset();
+                txn.enter(TxnState::InTransaction);
+                self.end_call(Ok(()));
+            }
+            Call::Commit if txn.state == TxnState::InTransaction => txn.enter(TxnState::Flushing),
+            Call::Abort => {
+                if matches!(txn.state, TxnState::InTransaction | TxnState::Abortable) {
+                    txn.enter(TxnState::Draining);
+                    txn.pending.clear();
+                    txn.offsets = None;
+                }
+                // Called again after a time-out it drops what has come back to the queue since (K-28).
+                if txn.state == TxnState::Draining {
+                    self.purge(true);
+                }
+            }
+            _ => {}
+        }
+    }
+    /// `send_offsets_to_transaction`.
+    pub fn send_offsets(&mut self, group: GroupId, offsets: Vec<(TopicPartition, Offset)>, deadline: Millis) {
+        let Some(txn) = &mut self.txn else { return };
+        match txn.begin_call(Call::Offsets, deadline) {
+            Ok(_) => txn.offsets = Some(OffsetsCall { group, offsets, added: false }),
+            Err(error) => self.events.push_back(ProducerEvent::Called(Call::Offsets, Err(error))),
+        }
+    }
+    /// `purge`: drops the records that were not sent yet.
+    pub fn purge_queue(&mut self) {
+        self.purge(false);
+    }
+
+    pub(super) fn end_call(&mut self, result: Result<(), CallError>) {
+        if let Some((call, result)) = self.txn.as_mut().and_then(|t| t.end_call(result)) {
+            self.events.push_back(ProducerEvent::Called(call, result));
+        }
+    }
+    fn report(&mut self, deliveries: Vec<Delivery>) {
+        for d in deliveries {
+            let records = u64::from(d.batch.records);
+            self.queued_records -= records;
+            self.queued_bytes -= u64::from(d.batch.bytes - Batch::HEADER_BYTES);
+            if d.result.is_err() {
+                self.failed += records;
+                if let Some(txn) = &mut self.txn {
+                    txn.failed_records += records;
+                }
+            }
+            self.events.push_back(ProducerEvent::Delivered(d));
+        }
+    }
+    fn purge(&mut self, abort: bool) {
+        let mut out = Vec::new();
+        self.partitions.values_mut().for_each(|p| p.purge(abort, &mut out));
+        self.report(out);
+    }
+
+    // ---- what happens
+
+    fn on_event(&mut self, event: ConnectionEvent<Tag>, now: Millis) {
+        match event {
+            ConnectionEvent::Up(handle) => self.broker_up(handle, now),
+            ConnectionEvent::Lost(handle) => self.broker_down(handle, true, now),
+            ConnectionEvent::Failed(handle) => self.broker_down(handle, false, now),
+            ConnectionEvent::Answer { handle, tag, result } => self.answered(handle, tag, result, now),
+        }
+    }
+
+    fn answered(&mut self, handle: super::broker::Handle, tag: Tag, result: Result<Reply, RdError>, now: Millis) {
+        match (tag, result) {
+            (Tag::Metadata, result) => self.metadata_answered(handle, result, now),
+            (Tag::FindTransaction, result) => self.coordinator_found(result, now),
+            (Tag::FindGroup, result) => self.group_found(result, now),
+            (Tag::InitProducerId, result) => self.id_answered(result, now),
+            (Tag::Txn(api), result) => self.txn_answered(handle, api, result, now),
+            (Tag::Produce { tp, id }, result) => self.produce_answered(tp, id, result, now),
+        }
+    }
+
+    fn id_answered(&mut self, result: Result<Reply, RdError>, now: Millis) {
+        match result {
+            Ok(Reply::InitProducerId(r)) if r.error.is_ok() => self.assign((r.producer, r.epoch)),
+            Ok(Reply::InitProducerId(r))
+                if matches!(
+                    r.error,
+                    ErrorCode::ClusterAuthorizationFailed | ErrorCode::TransactionalIdAuthorizationFailed
+                ) =>
+            {
+                self.raise_fatal(RdError::Code(r.error));
+            }
+            _ => self.idempotence = Idempotence::Wanted(now + Idempotence::RETRY),
+        }
+    }
+    fn assign(&mut self, pid: Pid) {
+        self.pid = Some(pid);
+        self.idempotence = Idempotence::Assigned;
+        self.events.push_back(ProducerEvent::EpochBumped(pid));
+    }
+
+    fn produce_answered(&mut self, tp: TopicPartition, id: u64, result: Result<Reply, RdError>, now: Millis) {
+        if let Ok(Reply::Produce(r)) = &result
+            && let Some((node, epoch)) = r.partitions.iter().find(|p| p.tp == tp).and_then(|p| p.leader)
+        {
+            self.leader_hint(tp, node, epoch);
+        }
+        let result = match result {
+            Ok(Reply::Produce(r)) => match r.partitions.iter().find(|p| p.tp == tp) {
+                Some(p) if p.error.is_ok() => Ok(p.base),
+                Some(p) => Err(RdError::Code(p.error)),
+                None => Err(RdError::Code(ErrorCode::UnknownServerError)),
+            },
+            Ok(_) => Err(RdError::Code(ErrorCode::UnknownServerError)),
+            Err(error) => Err(error),
+        };
+        let Some(partition) = self.partitions.get_mut(&tp) else { return };
+        let (mut consequences, mut out) = (Vec::new(), Vec::new());
+        partition.answered(id, result, now, &self.config, self.net.stream(), &mut consequences, &mut out);
+        self.report(out);
+        for c in consequences {
+            self.follow(c, now);
+        }
+    }
+    fn follow(&mut self, consequence: Consequence, now: Millis) {
+        match consequence {
+            Consequence::Refresh => self.refresh_metadata(now),
+            Consequence::Bump(error) => {
+                self.idempotence.drain();
+                self.fail_transaction(error, true);
+            }
+            Consequence::AbortTransaction { error, bump } => {
+                if bump {
+                    self.idempotence.drain();
+                }
+                self.fail_transaction(error, bump);
+            }
+            Consequence::Fatal(error) => self.raise_fatal(error),
+        }
+    }
+    pub(super) fn fail_transaction(&mut self, error: RdError, bump: bool) {
+        let Some(txn) = &mut self.txn else { return };
+        if txn.fail(error, bump) {
+            // The records are dropped by the broker's thread, in its next turn: what answers that are already there put
+            // back is dropped with them, what comes back later waits for the abort.
+            self.purge_due = true;
+            self.end_call(Err(CallError::abort(error)));
+        }
+    }
+    pub(super) fn raise_fatal(&mut self, error: RdError) {
+        if self.fatal.is_some() {
+            return;
+        }
+        self.fatal = Some(error);
+        if let Some(txn) = &mut self.txn {
+            txn.poison(error);
+        }
+        self.events.push_back(ProducerEvent::Fatal(error));
+        self.end_call(Err(CallError::fatal(error)));
+    }
+
+    // ---- what is due
+
+    /// Does what is due at `now`.
+    pub fn poll(&mut self, now: Millis) {
+        loop {
+            self.net.poll(now, &self.config);
+            while let Some(event) = self.net.next_event() {
+                self.on_event(event, now);
+            }
+            self.cluster_due(now);
+            self.id_due(now);
+            self.txn_due(now);
+            self.offsets_due(now);
+            if self.purge_due || self.fatal.is_some() {
+                self.purge_due = false;
+                self.purge(self.txn.is_some());
+            }
+            self.serve(now);
+            self.calls_due(now);
+            self.net.poll(now, &self.config);
+            if !self.net.has_events() {
+                break;
+            }
+        }
+    }
+
+    /// When to poll next, if nothing comes from the network before.
+    pub fn deadline(&self, now: Millis) -> Millis {
+        let mut at = self.net.deadline().min(self.cluster.deadline()).min(self.flush.unwrap_or(Millis::MAX));
+        if let Idempotence::Wanted(t) = self.idempotence {
+            at = at.min(t);
+        }
+        if let Some(txn) = &self.txn {
+            at = at.min(txn.deadline(now));
+        }
+        let flushing = self.flushing();
+        for p in self.partitions.values().filter(|p| p.queued() > 0 && self.may_send(p)) {
+            let t = p.deadline(&self.config, flushing);
+            if t > now {
+                at = at.min(t);
+            }
+        }
+        at
+    }
+    fn flushing(&self) -> bool {
+        self.flush.is_some() || self.txn.as_ref().is_some_and(|t| t.state == TxnState::Flushing)
+    }
+    fn may_send(&self, p: &Partition) -> bool {
+        self.txn.as_ref().is_none_or(|t| t.may_send() && p.membership == Membership::In)
+    }
+
+    fn id_due(&mut self, now: Millis) {
+        match self.idempotence {
+            Idempotence::Wanted(at) if at <= now => {
+                if let Some(handle) = self.net.any_up() {
+                    let body = InitProducerIdRequest { producer: ProducerId::NONE, epoch: ProducerEpoch::NONE };
+                    let deadline = now + self.config.socket_timeout();
+                    self.net.send(handle, Tag::InitProducerId, Request::InitProducerId(body), deadline);
+                    self.idempotence = Idempotence::Asked;
+                } else {
+                    self.idempotence = Idempotence::Wanted(now + Idempotence::RETRY);
+                }
+            }
+            Idempotence::Draining if self.partitions.values().all(|p| p.flying_records() == 0) => {
+                if self.txn.is_some() {
+                    self.idempotence = Idempotence::AwaitingAbort;
+                } else if let Some(pid) = self.pid {
+                    self.assign(bumped(pid));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn txn_due(&mut self, now: Millis) {
+        let Some(txn) = &mut self.txn else { return };
+        let idle = self.partitions.values().all(Partition::idle);
+        match txn.state {
+            TxnState::Flushing if idle && txn.failed_records > 0 => {
+                self.fail_transaction(RdError::Inconsistent, false);
+            }
+            TxnState::Flushing if idle && txn.registered => txn.enter(TxnState::Committing),
+            TxnState::Flushing if idle => self.transaction_over(),
+            TxnState::Draining if idle && !txn.asking(TxnApi::AddPartitions) && !txn.asking(TxnApi::AddOffsets) => {
+                if txn.registered {
+                    txn.enter(TxnState::Aborting);
+                } else {
+                    self.aborted();
+                }
+            }
+            _ => {}
+        }
+        let Some(txn) = &mut self.txn else { return };
+        while let Some((api, request)) = txn.wants(now, self.pid) {
+            let handle = self.net.coordinator(&self.config);
+            txn.sent(api);
+            let deadline = now + self.config.socket_timeout();
+            self.net.send(handle, Tag::Txn(api), Request::Coordinator(request), deadline);
+        }
+    }
+    fn aborted(&mut self) {
+        let Some(txn) = &mut self.txn else { return };
+        if txn.bump {
+            txn.enter(TxnState::Bumping);
+        } else {
+            self.transaction_over();
+        }
+    }
+    fn transaction_over(&mut self) {
+        let Some(txn) = &mut self.txn else { return };
+        txn.enter(TxnState::Ready);
+        txn.reset();
+        self.partitions.values_mut().for_each(|p| p.membership = Membership::Out);
+        self.end_call(Ok(()));
+    }
+
+    fn txn_answered(&mut self, _: super::broker::Handle, api: TxnApi, result: Result<Reply, RdError>, now: Millis) {
+        let Some(txn) = &mut self.txn else { return };
+        let error = match &result {
+            Err(error) => Some(*error),
+            Ok(Reply::Coordinator(reply)) => match reply {
+                CoordinatorReply::InitProducerId { error, .. }
+                | CoordinatorReply::AddOffsets(error)
+                | CoordinatorReply::EndTxn(error) => (!error.is_ok()).then_some(RdError::Code(*error)),
+                CoordinatorReply::AddPartitions(list) | CoordinatorReply::TxnOffsetCommit(list) => {
+                    list.iter().find(|(_, e)| !e.is_ok()).map(|(_, e)| RdError::Code(*e))
+                }
+                CoordinatorReply::Find { .. } => Some(RdError::Code(ErrorCode::UnknownServerError)),
+            },
+            Ok(_) => Some(RdError::Code(ErrorCode::UnknownServerError)),
+        };
+        if let Ok(Reply::Coordinator(CoordinatorReply::AddPartitions(list))) = &result
+            && txn.may_send()
+        {
+            for (tp, _) in list.iter().filter(|(_, e)| e.is_ok()) {
+                txn.pending.retain(|p| p != tp);
+                if let Some(p) = self.partitions.get_mut(tp) {
+                    p.membership = Membership::In;
+                }
+            }
+        }
+        match txn.settled(api, error, now) {
+            None => self.txn_succeeded(api, result),
+            Some(action) => self.txn_failed(api, action, error.unwrap_or(RdError::Fatal), now),
+        }
+    }
+    fn txn_succeeded(&mut self, api: TxnApi, result: Result<Reply, RdError>) {
+        let Some(txn) = &mut self.txn else { return };
+        match (api, txn.state, result) {
+            (
+                TxnApi::InitProducerId,
+                TxnState::Initializing | TxnState::Bumping,
+                Ok(Reply::Coordinator(CoordinatorReply::InitProducerId { producer, epoch, .. })),
+            ) => {
+                self.assign((producer, epoch));
+                self.transaction_over();
+            }
+            (TxnApi::Commit, TxnState::Committing, _) => self.transaction_over(),
+            (TxnApi::Abort, TxnState::Aborting, _) => self.aborted(),
+            (TxnApi::AddOffsets, _, _) => {
+                txn.registered = true;
+                if let Some(offsets) = &mut txn.offsets {
+                    offsets.added = true;
+                }
+            }
+            (TxnApi::TxnOffsetCommit, TxnState::InTransaction, _) => {
+                txn.offsets = None;
+                self.end_call(Ok(()));
+            }
+            _ => {}
+        }
+    }
+    fn txn_failed(&mut self, api: TxnApi, action: TxnAction, error: RdError, now: Millis) {
+        let shown = if let RdError::Code(code) = error { RdError::of(code) } else { error };
+        match action {
+            TxnAction::Retry(_) => {}
+            TxnAction::Find(_) if api == TxnApi::TxnOffsetCommit => self.cluster.forget_group(),
+            TxnAction::Find(_) => self.forget_coordinator(now),
+            TxnAction::Fatal => self.raise_fatal(shown),
+            TxnAction::DoneBump => {
+                if let Some(txn) = &mut self.txn {
+                    txn.bump = true;
+                }
+                self.aborted();
+            }
+            TxnAction::Abort | TxnAction::AbortBump => {
+                let aborting = self.txn.as_ref().is_some_and(|t| t.state == TxnState::Aborting);
+                if api == TxnApi::Abort && aborting {
+                    if let Some(txn) = &mut self.txn {
+                        txn.enter(TxnState::Abortable);
+                        txn.error = Some(shown);
+                    }
+                    self.end_call(Err(CallError::abort(shown)));
+                } else {
+                    self.fail_transaction(shown, action == TxnAction::AbortBump);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, now: Millis) {
+        if self.fatal.is_some() {
+            return;
+        }
+        let flushing = self.flushing();
+        let pid = self.pid.filter(|_| self.idempotence == Idempotence::Assigned);
+        let mut out: Vec<Outgoing> = Vec::new();
+        let mut done = Vec::new();
+        for (tp, partition) in &mut self.partitions {
+            let may = self.txn.as_ref().is_none_or(|t| t.may_send() && partition.membership == Membership::In);
+            if !may || partition.queued() == 0 {
+                continue;
+            }
+            let Some(broker) = self.net.node(partition.leader) else { continue };
+            let (handle, state) = (broker.handle, broker.state);
+            if state != State::Up {
+                self.net.ask(handle, true);
+                continue;
+            }
+            partition.serve(now, pid, &self.config, flushing, &mut self.next_id, &mut out);
+            for o in out.drain(..) {
+                if o.attempt > 0 {
+                    self.retries += 1;
+                    let sequence = o.batch.producer.base_sequence;
+                    self.events.push_back(ProducerEvent::Retried { tp: *tp, sequence, attempt: o.attempt });
+                }
+                let body = Request::Produce(ProduceRequest {
+                    acks: self.config.acks,
+                    timeout: self.config.request_timeout,
+                    version: 10,
+                    batches: vec![(*tp, o.batch)],
+                });
+                let deadline = now.saturating_add(self.config.socket_timeout().min(o.expires_in));
+                if self.config.acks == 0 {
+                    self.net.send_only(handle, body, deadline);
+                    let (none, stream) = (&mut Vec::new(), self.net.stream());
+                    partition.answered(o.id, Ok(Offset::UNKNOWN), now, &self.config, stream, none, &mut done);
+                } else {
+                    self.net.send(handle, Tag::Produce { tp: *tp, id: o.id }, body, deadline);
+                }
+            }
+        }
+        self.report(done);
+    }
+
+    /// Fails records that are too old; once a second (`rd_kafka_broker_toppars_timeout_scan`).
+    pub(super) fn expire(&mut self, now: Millis) {
+        let timeout = self.config.message_timeout();
+        let mut out = Vec::new();
+        let mut persisted = false;
+        for p in self.partitions.values_mut() {
+            persisted |= p.expire(now, timeout, &mut out);
+        }
+        self.report(out);
+        if persisted && self.config.idempotence {
+            self.follow(Consequence::Bump(RdError::TimedOut), now);
+        }
+    }
+
+    fn calls_due(&mut self, now: Millis) {
+        if let Some(deadline) = self.flush {
+            let idle = self.partitions.values().all(Partition::idle);
+            if idle || deadline <= now {
+                self.flush = None;
+                let result = if idle { Ok(()) } else { Err(CallError::retriable(RdError::TimedOut)) };
+                self.events.push_back(ProducerEvent::Called(Call::Flush, result));
+            }
+        }
+        if let Some((call, result)) = self.txn.as_mut().and_then(|t| t.time_out(now)) {
+            self.events.push_back(ProducerEvent::Called(call, result));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The producer as a whole, against the smallest possible network.
+
+use super::*;
+use crate::base::{
+    Addr, BrokerId, Domain, Fix, Fixes, LeaderEpoch, Millis, Offset, Port, ProcessId, ProducerEpoch, ProducerId, Row,
+    Streams, TopicId, TopicPartition,
+};
+use crate::kafka::ErrorCode;
+use crate::kafka::messages::{
+    BrokerInfo, InitProducerIdReply, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply, Request,
+};
+
+const TOPIC: TopicId = TopicId(0);
+const TP: TopicPartition = TopicPartition::new(0, 0);
+
+/// One broker that answers at once; `seen` are the first sequence numbers of the batches it got.
+struct Bench {
+    producer: RdProducer,
+    now: Millis,
+    knows_topic: bool,
+    seen: Vec<i32>,
+}
+impl Bench {
+    fn new(fixes: Fixes, seed: u64) -> Self {
+        let addr = Addr { process: ProcessId(1), port: Port(0) };
+        let stream = Streams(seed).stream(Domain::Process, 1, "librdkafka");
+        let producer = RdProducer::new(RdConfig::idempotent(), vec![addr], fixes, stream, Millis::ZERO);
+        Self { producer, now: Millis::ZERO, knows_topic: true, seen: Vec::new() }
+    }
+    fn run(&mut self, until: i64) {
+        while self.now.0 < until {
+            self.producer.poll(self.now);
+            let actions = self.producer.take_actions();
+            if actions.is_empty() {
+                let next = self.producer.deadline(self.now).max(self.now + Millis(1));
+                self.now = next.min(Millis(until));
+            }
+            for action in actions {
+                let input = match action {
+                    NetAction::Open { link, .. } => NetInput::Up(link),
+                    NetAction::Send { link, correlation, body } => {
+                        NetInput::Reply { link, correlation, body: self.answer(&body) }
+                    }
+                    NetAction::Close(_) => continue,
+                };
+                self.producer.input(input, self.now);
+            }
+        }
+    }
+    fn answer(&mut self, body: &Request) -> Reply {
+        match body {
+            Request::Metadata(_) => {
+                let addr = Addr { process: ProcessId(1), port: Port(0) };
+                let leader =
+                    PartitionInfo { tp: TP, error: ErrorCode::None, leader: BrokerId(1), epoch: LeaderEpoch(0) };
+                Reply::Metadata(MetadataReply {
+                    brokers: [BrokerInfo { id: BrokerId(1), addr }].into(),
+                    partitions: if self.knows_topic { [leader].into() } else { [].into() },
+                    unknown: if self.knows_topic { [].into() } else { [TOPIC].into() },
+                })
+            }
+            Request::InitProducerId(_) => Reply::InitProducerId(InitProducerIdReply {
+                error: ErrorCode::None,
+                producer: ProducerId(7),
+                epoch: ProducerEpoch(0),
+            }),
+            Request::Produce(p) => {
+                self.seen.push(p.batches[0].1.producer.base_sequence.0);
+                let produced = ProducedPartition {
+                    tp: TP,
+                    error: ErrorCode::None,
+                    base: Offset(0),
+                    log_start: Offset(0),
+                    leader: None,
+                };
+                Reply::Produce(ProduceReply { partitions: vec![produced] })
+            }
+            _ => Reply::ApiVersions,
+        }
+    }
+    fn send(&mut self, records: u32) {
+        for _ in 0..records {
+            let row = Row { bytes: 10, ..Row::default() };
+            self.producer.send(TP, row, self.now).expect("the queue has room");
+        }
+    }
+}
+
+/// A refresh in which the broker does not know the topic, in the middle of a producer's life.
+fn sequences_around_a_lost_topic(fixes: Fixes) -> Vec<i32> {
+    let mut b = Bench::new(fixes, 1);
+    b.send(3);
+    b.run(2_000);
+    b.knows_topic = false;
+    b.run(301_000);
+    b.knows_topic = true;
+    b.send(2);
+    b.run(303_000);
+    b.seen
+}
+
+#[test]
+fn numbering_survives_a_topic_that_is_missing_for_a_moment() {
+    assert_eq!(sequences_around_a_lost_topic(Fixes::ALL), [0, 3]);
+    let old = Fixes::ALL.without(Fix::SequenceSurvivesTopicLoss);
+    assert_eq!(sequences_around_a_lost_topic(old), [0, 0]);
+}
+
+#[test]
+fn a_clone_goes_on_as_the_original_does() {
+    let mut a = Bench::new(Fixes::ALL, 3);
+    a.send(5);
+    a.run(600);
+    let copy = a.producer.clone();
+    let mut b = Bench { producer: copy, now: a.now, knows_topic: true, seen: a.seen.clone() };
+    for bench in [&mut a, &mut b] {
+        bench.send(4);
+        bench.run(5_000);
+    }
+    assert_eq!(a.seen, b.seen);
+    assert_eq!(a.producer.unreported(), 0);
+    assert_eq!(a.producer.deadline(a.now), b.producer.deadline(b.now));
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let mut b = Bench::new(Fixes::ALL, 4);
+    b.producer.config.queue_max_messages = 2;
+    b.send(2);
+    assert_eq!(b.producer.send(TP, Row::default(), b.now), Err(RdError::QueueFull));
+}
