@@ -65,6 +65,7 @@ impl Node {
             outputs: Vec::new(),
             outgoing: Vec::new(),
             work: Nanos::ZERO,
+            work_ahead: Nanos::ZERO,
             config: Arc::clone(config),
         };
         if config.raft.is_voter() {

@@ -12,7 +12,7 @@
 //! | [`config::FETCHERS`] + n | replica fetcher from broker n | `fetchers.rs` |
 //!
 //! A step first changes the state, then leaves its effects in this order: writes and events, as they came; deadlines; the
-//! work that all this takes; and last what others see of it ([`Outgoing`]). So the disk takes the writes of all threads in
+//! work that all this takes; what others see of it ([`Outgoing`]); and last the work of a step that follows at once. So the disk takes the writes of all threads in
 //! the order in which memory changed, and a kill during the work loses answers, never their ground.
 
 mod alter;
@@ -112,6 +112,7 @@ pub struct Node {
     outputs: Vec<ReplicaOutput>,
     outgoing: Vec<Outgoing>,
     work: Nanos,
+    work_ahead: Nanos,
 }
 
 impl Process for Node {
@@ -195,10 +196,13 @@ impl Node {
             return;
         }
         self.set_deadlines(cx);
-        let work = std::mem::take(&mut self.work);
-        if work > Nanos::ZERO {
-            cx.work(work);
-        }
+        let work = |work: &mut Nanos, cx: &mut NodeCx<'_>| {
+            if *work > Nanos::ZERO {
+                cx.work(std::mem::take(work));
+            }
+        };
+        work(&mut self.work, cx);
         self.let_out(cx);
+        work(&mut self.work_ahead, cx);
     }
 }
