@@ -7,7 +7,7 @@ use crate::scenario::keys::{Config, Profile, Setting};
 use crate::world::{HostSpec, Link, World, WorldSpec};
 use model::actor::{Actor, ActorConfig};
 use model::app::{ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig};
-use model::base::{Addr, BrokerId, Millis, Nanos, ProcessId, TopicPartition};
+use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartition};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile};
@@ -68,7 +68,8 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         for (i, machine) in app.instances.iter().enumerate() {
             let number = cast.producers.len() as u16;
             cast.producers.push(if app.instances.len() > 1 { format!("{}-{i}", app.name) } else { app.name.clone() });
-            cast.idempotent.push(idempotent(app, scenario));
+            cast.idempotent.push(idempotent(app));
+            cast.acks.push(acks(&app.config));
             let partitions = scenario.topics[usize::from(app.topic.0)].assignment.len() as u16;
             let client = producer_client(app, partitions, &bootstrap);
             let config = ProducerAppConfig { number, topic: app.topic, client };
@@ -200,12 +201,13 @@ const fn java(profile: Profile) -> JavaProfile {
         Profile::Java | Profile::Librdkafka => JavaProfile::Java,
     }
 }
-fn idempotent(app: &Application, scenario: &Scenario) -> bool {
+/// Whether the producer is meant to be idempotent: as set, or by the default of its version, cleared fixes or not.
+fn idempotent(app: &Application) -> bool {
     let c = &app.config;
     if app.profile == Profile::Librdkafka || c.is_set("enable.idempotence") {
         return c.flag("enable.idempotence");
     }
-    java_producer(app, &Arc::from([])).idempotent(scenario.fixes)
+    java_producer(app, &Arc::from([])).idempotent(Fixes::ALL)
 }
 /// The value of a key that one version of a client may lack.
 fn ms_or(c: &Config, name: &str, other: Millis) -> Millis {

@@ -111,6 +111,8 @@ pub struct Node {
     /// What the replicas have put out; empty between steps, kept for its memory, as are the next two.
     outputs: Vec<ReplicaOutput>,
     outgoing: Vec<Outgoing>,
+    /// Answers to clients and followers that wait for the request handler's thread.
+    answers: Vec<(ConnId, Message)>,
     work: Nanos,
     work_ahead: Nanos,
 }
@@ -194,6 +196,9 @@ impl Node {
         if self.phase == Phase::Stopped {
             cx.exit();
             return;
+        }
+        if !self.answers.is_empty() && cx.port != BROKER {
+            self.deadlines.nudge(BROKER);
         }
         self.set_deadlines(cx);
         let work = |work: &mut Nanos, cx: &mut NodeCx<'_>| {
