@@ -195,6 +195,9 @@ impl Node {
             return;
         }
         self.set_deadlines(cx);
+        if cx.port != BROKER {
+            self.let_out_answers(cx);
+        }
         let work = std::mem::take(&mut self.work);
         if work > Nanos::ZERO {
             cx.work(work);

@@ -11,6 +11,8 @@ use crate::kafka::messages::{Message, Reply};
 /// What others see of a step, after the work that it takes.
 #[derive(Clone, Debug)]
 pub(super) enum Outgoing {
+    /// To a client or follower: its connection is read again.
+    Answer(ConnId, Message),
     Send(ConnId, Message),
     Close(ConnId),
     /// A fetcher connects.
@@ -85,7 +87,7 @@ impl Node {
 
     /// Answers the request of a client or follower; its connection is read again.
     pub(super) fn answer_client(&mut self, conn: ConnId, correlation: u32, body: Reply) {
-        self.outgoing.push(Outgoing::Send(conn, Message::Reply { correlation, body }));
+        self.outgoing.push(Outgoing::Answer(conn, Message::Reply { correlation, body }));
         self.channels.answered(conn);
     }
 
@@ -109,12 +111,24 @@ impl Node {
         }
     }
 
+    /// Answers that another thread than the request handler's has decided leave before that thread's work is charged: the
+    /// request handler may read the next request at once, whose answer must not overtake.
+    pub(super) fn let_out_answers(&mut self, cx: &mut NodeCx<'_>) {
+        self.outgoing.retain(|effect| match effect {
+            Outgoing::Answer(conn, message) => {
+                cx.send(*conn, message.clone());
+                false
+            }
+            _ => true,
+        });
+    }
+
     /// Last in a step.
     pub(super) fn let_out(&mut self, cx: &mut NodeCx<'_>) {
         let mut outgoing = std::mem::take(&mut self.outgoing);
         for effect in outgoing.drain(..) {
             match effect {
-                Outgoing::Send(conn, message) => cx.send(conn, message),
+                Outgoing::Answer(conn, message) | Outgoing::Send(conn, message) => cx.send(conn, message),
                 Outgoing::Close(conn) => cx.close(conn),
                 Outgoing::Open(source, from, to) => {
                     let conn = cx.open_from(from, to);
