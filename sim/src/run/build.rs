@@ -11,8 +11,8 @@ use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartitio
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile};
-use model::kafka::client::rdkafka::RdConfig;
 use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig, TopicHashes};
+use model::kafka::client::rdkafka::RdConfig;
 use model::kafka::controller::ControllerConfig;
 use model::kafka::log::LogConfig;
 use model::kafka::quorum::RaftConfig;
@@ -335,4 +335,3 @@ fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &
         poll_every: reader.poll_every,
     }
 }
-
