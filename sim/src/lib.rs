@@ -6,6 +6,7 @@ pub mod host;
 pub mod judge;
 pub mod run;
 pub mod scenario;
+pub mod search;
 pub mod show;
 pub mod workload;
 pub mod world;

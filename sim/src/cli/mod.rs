@@ -8,6 +8,7 @@ mod replay;
 mod run;
 mod schema;
 mod show;
+mod sweep;
 
 use crate::scenario::{self, Loaded, Problems};
 use crate::show::Outcome;
@@ -43,6 +44,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Run twice and show the first event that differs, and the outcomes side by side.
     Diff(diff::Arguments),
+    /// Run a scenario over many seeds, or over every crash point, and add up what was found.
+    Sweep(sweep::Arguments),
 }
 
 /// What the process ends with.
@@ -167,6 +170,7 @@ pub fn main() -> Exit {
         Command::Run(a) => run::run(&a, &mut out),
         Command::Replay(a) => replay::run(&a, &mut out),
         Command::Diff(a) => diff::run(&a, &mut out),
+        Command::Sweep(a) => sweep::run(&a, &mut out),
     };
     let result = result.and_then(|exit| Ok(out.flush().map(|()| exit)?));
     result.unwrap_or_else(|failure| report(&failure))

@@ -19,7 +19,7 @@ use crate::host::Drive;
 use crate::judge::{Cast, Judge, Sent, TopicInfo};
 use crate::scenario::data::{Fault as Planned, Scenario, Trigger, When};
 use crate::workload::{LineError, Source, instance_of};
-use crate::world::{Fault, Lifecycle, Recorder, World};
+use crate::world::{CrashPoint, Fault, Lifecycle, Recorder, World};
 use build::Built;
 use faults::FaultEngine;
 use model::actor::Actor;
@@ -88,6 +88,9 @@ pub struct Run {
     workload_ended: Option<SimTime>,
     /// Events that nobody was there to send.
     pub unsent: u64,
+    /// A crash point of a sweep: how long after it the process is started again, and when that is.
+    restart_after: Option<Nanos>,
+    restart: Option<(SimTime, ProcessId)>,
     error: Option<LineError>,
 }
 
@@ -128,12 +131,19 @@ impl Run {
             origin: SimTime::ZERO,
             workload_ended: None,
             unsent: 0,
+            restart_after: None,
+            restart: None,
             error: None,
         };
         run.seen.forming = true;
         Ok(run)
     }
 
+    /// Kills a process at a crash point, once, and starts it again some time later: for sweeps.
+    pub fn crash_once(&mut self, point: CrashPoint, restart_after: SimTime) {
+        self.world.arm(point);
+        self.restart_after = Some(Nanos(restart_after.0));
+    }
     /// Keeps the trace of some simulated seconds.
     pub fn record(&mut self, recorder: Recorder) {
         self.world.record(recorder);
@@ -242,14 +252,21 @@ impl Run {
     fn at_rest(&self) -> bool {
         let producers = self.stage.applications.iter().flatten();
         let decided = producers.filter_map(|p| self.world.process(*p).and_then(Actor::producer)).all(|a| !a.is_busy());
-        decided && self.formed() && evidence::caught_up(self)
+        // What the schedule leaves down comes no more into any ISR.
+        let whole = if self.faults.left_down().is_empty() { self.formed() } else { true };
+        decided && whole && evidence::caught_up(self)
     }
 
     fn look(&mut self, life: &mut impl Lifecycle) {
         let now = self.world.now();
         self.next_look = now + LOOK;
         match self.phase {
-            Phase::Running if self.workload_ended.is_some() && self.starts.is_empty() && self.faults.is_over() => {
+            Phase::Running
+                if self.workload_ended.is_some()
+                    && self.starts.is_empty()
+                    && self.faults.is_over()
+                    && self.restart.is_none() =>
+            {
                 self.phase = Phase::Draining { since: now };
                 for process in self.stage.applications.iter().flatten().copied().collect::<Vec<_>>() {
                     self.world.inject(&Fault::Signal(Addr { process, port: APP }, Signal::Drain), life, &mut self.seen);
@@ -267,7 +284,11 @@ impl Run {
 
     fn after_turn(&mut self) {
         while let Some(crashed) = self.world.take_crashed() {
-            self.faults.on_crashed(crashed);
+            if let Some(after) = self.restart_after.take() {
+                self.restart = Some((crashed.at + after, crashed.process));
+            } else {
+                self.faults.on_crashed(crashed);
+            }
         }
         self.faults.absorb(&mut self.seen.watcher);
     }
@@ -296,8 +317,14 @@ impl Drive for Run {
         let start = self.starts.last().map_or(SimTime(u64::MAX), |(at, _)| *at);
         let fault = self.faults.next_at().unwrap_or(SimTime(u64::MAX));
         let offer = self.next_offer().unwrap_or(SimTime(u64::MAX));
-        let next = world.min(start).min(fault).min(offer).min(self.next_look);
-        if next == start {
+        let restart = self.restart.map_or(SimTime(u64::MAX), |(at, _)| at);
+        let next = world.min(start).min(fault).min(offer).min(self.next_look).min(restart);
+        if next == restart
+            && let Some((at, process)) = self.restart.take()
+        {
+            self.world.idle_until(at.max(self.world.now()), life);
+            self.world.inject(&Fault::Start(process), life, &mut self.seen);
+        } else if next == start {
             self.world.idle_until(start.max(self.world.now()), life);
             let (_, process) = self.starts.pop().expect("the next start");
             self.world.inject(&Fault::Start(process), life, &mut self.seen);

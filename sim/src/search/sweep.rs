@@ -1,0 +1,170 @@
+//! One scenario over many seeds. Runs are spread over threads, never one run over two; results come together in the order
+//! of the seeds, so that the number of threads changes nothing.
+
+use crate::host::Host;
+use crate::judge::Coverage;
+use crate::run::{Finished, Run, finish};
+use crate::scenario::Loaded;
+use crate::show::outcome::{Outcome, Verdict};
+use model::base::Chain;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What is kept of one run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Its seed.
+    pub seed: u64,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Findings by (law, rule, excuse or ""), counted.
+    pub findings: BTreeMap<(String, String, String), u64>,
+    /// Whether a law raised what no rule excuses.
+    pub alarm: Option<String>,
+    /// What occurred.
+    pub coverage: Coverage,
+    /// Why there is no outcome.
+    pub error: Option<String>,
+}
+
+/// Smallest, middle and largest of something measured over seeds.
+#[derive(Clone, Debug, Default)]
+pub struct Series(pub Vec<u64>);
+impl Series {
+    /// (smallest, median, largest); `None` when empty.
+    pub fn spread(&self) -> Option<(u64, u64, u64)> {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        Some((*sorted.first()?, sorted[sorted.len() / 2], *sorted.last()?))
+    }
+}
+
+/// What many runs came to.
+#[derive(Clone, Debug, Default)]
+pub struct Sweep {
+    /// Each run, in the order of the seeds.
+    pub runs: Vec<Summary>,
+    /// Everything that occurred.
+    pub coverage: Coverage,
+}
+impl Sweep {
+    /// One digest for all runs.
+    pub fn digest(&self) -> String {
+        let mut chain = Chain::new(self.runs.len() as u64);
+        for run in &self.runs {
+            chain.u64(run.seed);
+            chain.bytes(run.outcome.digest.as_bytes());
+        }
+        format!("{:016x}", chain.link())
+    }
+    /// Runs whose expectations do not hold.
+    pub fn violated(&self) -> impl Iterator<Item = &Summary> {
+        self.runs.iter().filter(|r| r.outcome.verdict == Verdict::Violated)
+    }
+    /// Runs in which a law raised what no rule excuses, or that ended without an outcome.
+    pub fn alarms(&self) -> impl Iterator<Item = (&Summary, &str)> {
+        self.runs.iter().filter_map(|r| Some((r, r.alarm.as_deref().or(r.error.as_deref())?)))
+    }
+    /// Findings over all runs: (law, rule, excuse) to (findings, runs).
+    pub fn findings(&self) -> BTreeMap<(String, String, String), (u64, u64)> {
+        let mut all: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for (kind, n) in self.runs.iter().flat_map(|r| &r.findings) {
+            let entry = all.entry(kind.clone()).or_default();
+            entry.0 += n;
+            entry.1 += 1;
+        }
+        all
+    }
+    /// The longest stall of each run by producer, in ms; runs without one count 0.
+    pub fn longest_stalls(&self) -> BTreeMap<String, Series> {
+        let mut all: BTreeMap<String, Series> = BTreeMap::new();
+        for run in &self.runs {
+            for name in run.outcome.producers.keys() {
+                let of = run.outcome.stalls.iter().filter(|s| s.place.split(' ').next() == Some(name));
+                all.entry(name.clone()).or_default().0.push(of.map(|s| s.ms).max().unwrap_or(0));
+            }
+        }
+        all
+    }
+}
+
+fn summarize(seed: u64, run: &Run, finished: Finished) -> Summary {
+    let mut findings = BTreeMap::new();
+    for ((law, rule), (_, alarms)) in &finished.findings.counts {
+        if *alarms > 0 {
+            *findings.entry(((*law).to_owned(), (*rule).to_owned(), String::new())).or_default() += alarms;
+        }
+    }
+    for ((law, rule, excuse), n) in &finished.findings.excused {
+        *findings.entry(((*law).to_owned(), (*rule).to_owned(), excuse.rules().to_owned())).or_default() += n;
+    }
+    let alarm = finished.findings.alarms().next().map(|v| format!("{} ({}): {}", v.law, v.rule, v.text));
+    let coverage = run.seen.judge.coverage.clone();
+    Summary { seed, outcome: finished.outcome, findings, alarm, coverage, error: None }
+}
+
+fn one(loaded: &Loaded, seed: u64, host: Host) -> Summary {
+    let failed = |error: String| Summary {
+        seed,
+        outcome: Outcome::default(),
+        findings: BTreeMap::new(),
+        alarm: None,
+        coverage: Coverage::default(),
+        error: Some(error),
+    };
+    let scenario = Arc::new(loaded.scenario.clone());
+    // A panic of the model is a finding like any other, of this seed.
+    let result = std::panic::catch_unwind(|| {
+        let mut run = Run::new(&scenario, seed).map_err(|e| e.to_string())?;
+        host.drive(&mut run, seed);
+        if let Some(error) = run.error() {
+            return Err(error.to_string());
+        }
+        let finished = finish(&mut run, loaded, host);
+        Ok(summarize(seed, &run, finished))
+    });
+    match result {
+        Ok(Ok(summary)) => summary,
+        Ok(Err(error)) => failed(error),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            failed(format!("panic: {}", text.unwrap_or_else(|| "without a message".into())))
+        }
+    }
+}
+
+/// Runs `loaded` with every seed, on `threads` threads; `progress` is told how many are done.
+// Threads here each run whole simulations; nothing simulated sees them.
+#[allow(clippy::disallowed_methods)]
+pub fn sweep(
+    loaded: &Loaded,
+    seeds: &[u64],
+    threads: usize,
+    host: Host,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Sweep {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(seeds.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(seed) = seeds.get(i) else { return };
+                    let summary = one(loaded, *seed, host);
+                    let mut done = done.lock().expect("no thread panics while it holds this");
+                    done.push((i, summary));
+                    progress(done.len());
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no thread panics while it holds this");
+    done.sort_by_key(|(i, _)| *i);
+    let runs: Vec<Summary> = done.into_iter().map(|(_, s)| s).collect();
+    let mut coverage = Coverage::default();
+    runs.iter().for_each(|r| coverage.add(&r.coverage));
+    Sweep { runs, coverage }
+}
