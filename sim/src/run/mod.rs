@@ -189,7 +189,8 @@ impl Run {
         self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
         self.starts.sort_by(|a, b| b.cmp(a));
         let drawn = self.scenario.schedule(self.seed).into_iter().map(|f| shift(f, self.origin)).collect();
-        self.faults = FaultEngine::new(&self.scenario, &self.stage, drawn, self.world.streams());
+        let engine = FaultEngine::new(&self.scenario, &self.stage, drawn, self.world.streams());
+        self.faults = engine.starting_at(self.origin);
         self.seen.begin(self.faults.watcher());
         self.next_look = self.origin;
     }

@@ -18,6 +18,19 @@ impl Default for HostSpec {
     }
 }
 
+/// What faults have made of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strain {
+    /// Time that work takes, in thousandths of what it takes at full speed.
+    pub cpu_permille: u64,
+    /// Extra time of every write and flush.
+    pub stall: Nanos,
+    /// Bytes a second that the disk takes at most; `None`: what it is built for.
+    pub bytes_per_second: Option<u64>,
+    /// No write succeeds.
+    pub full: bool,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     pub(super) spec: HostSpec,
@@ -59,6 +72,14 @@ impl Host {
         end
     }
 
+    pub(super) fn strain(&self) -> Strain {
+        Strain {
+            cpu_permille: self.cpu_permille,
+            stall: self.write_stall,
+            bytes_per_second: self.left,
+            full: self.disk_full,
+        }
+    }
     fn bandwidth(&self) -> u64 {
         let spec = self.spec.bytes_per_second;
         match self.left {

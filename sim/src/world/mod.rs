@@ -12,7 +12,7 @@ mod tcp;
 mod trace;
 
 pub use faults::{Armed, Crash, CrashPoint, Crashed, Fault};
-pub use host::HostSpec;
+pub use host::{HostSpec, Strain};
 pub use network::{Connecting, Cut, DeadMode, Existing, Link, LinkRule, Trouble};
 pub use slot::{EffectKind, EffectKinds};
 pub use trace::{Digest, Item, Recorder, What};
@@ -220,6 +220,22 @@ impl<P: Process> World<P> {
     /// Whether a process is frozen.
     pub fn is_frozen(&self, id: ProcessId) -> bool {
         self.slots[id.0 as usize].frozen
+    }
+    /// Whether packets `from` → `to` are cut, on connections to this listener.
+    pub fn is_cut(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
+        self.net.cut(from, to, listener)
+    }
+    /// Whether packets `from` → `to` meet trouble, on connections to this listener.
+    pub fn is_troubled(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
+        self.net.troubled(from, to, listener)
+    }
+    /// How far a process's wall clock is off, in ms.
+    pub fn skew(&self, id: ProcessId) -> i64 {
+        self.slots[id.0 as usize].skew
+    }
+    /// What faults have made of a host.
+    pub fn strain(&self, host: u32) -> Strain {
+        self.hosts[host as usize].strain()
     }
     /// How often a process has been started.
     pub fn incarnation(&self, id: ProcessId) -> Incarnation {

@@ -214,6 +214,9 @@ impl<M> Network<M> {
     pub(super) fn cut(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
         self.cuts.iter().any(|c| c.concerns(from, to, listener))
     }
+    pub(super) fn troubled(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
+        self.troubles.iter().any(|t| t.trouble.on.concerns(from, to, listener))
+    }
     pub(super) fn trouble(&mut self, trouble: Trouble) {
         self.troubles.push(Troubled { trouble, free: KeyMap::new() });
     }

@@ -3,7 +3,7 @@
 use super::{FaultEngine, Hands, Phase, Todo, Wanted};
 use crate::run::Stage;
 use crate::scenario::data::{Action, Cut, Dead, Ports, TriggerEvent, Trouble};
-use crate::world::{self, Connecting, DeadMode, Fault, Lifecycle, Observer};
+use crate::world::{self, DeadMode, Fault, Lifecycle, Observer};
 use model::base::{Addr, Nanos, Port, ProcessId, Signal, TopicId};
 use model::kafka::broker::node::config::{BROKER, CONTROLLER};
 use std::sync::Arc;
@@ -217,8 +217,6 @@ impl FaultEngine {
         let mode = DeadMode { existing: world::Existing::Reset, ..dead.mode() };
         if hands.world.is_up(p) {
             hands.inject(&Fault::Signal(Stage::main_port(p), Signal::Terminate));
-        }
-        if hands.world.is_up(p) || mode.connecting != Connecting::Refuse {
             hands.inject(&Fault::Dead(p, mode));
         }
     }

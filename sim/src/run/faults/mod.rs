@@ -215,15 +215,15 @@ impl FaultEngine {
         engine
     }
 
-    /// Arms the crash points of processes that are known by name. To be called before any process starts, so that the first
-    /// effects count; what is left is armed by [`FaultEngine::due`].
-    pub fn prepare(&mut self, world: &mut World<Actor>) {
-        let arms: Vec<_> = self.todo.iter().filter(|(_, t)| t.1 == Todo::Arm).map(|(key, t)| (*key, t.0)).collect();
-        for (key, i) in arms {
-            if self.arm(i, world) {
-                self.todo.remove(&key);
+    /// The scenario's time zero: crash points count from here on.
+    pub fn starting_at(mut self, origin: SimTime) -> Self {
+        let arms: Vec<_> = self.todo.iter().filter(|(_, t)| t.1 == Todo::Arm).map(|(key, _)| *key).collect();
+        for key in arms {
+            if let Some(todo) = self.todo.remove(&key) {
+                self.todo.insert((origin, key.1), todo);
             }
         }
+        self
     }
 
     /// A part of the run's observer that keeps what [`FaultEngine::absorb`] wants to know.
@@ -363,17 +363,13 @@ impl FaultEngine {
         }
     }
 
-    /// Arms a fault's crash point; false while nobody is meant. A process known by its role counts from now on, another one
-    /// from its first start.
+    /// Arms a fault's crash point, which counts from now on; false while nobody is meant.
     fn arm(&mut self, i: usize, world: &mut World<Actor>) -> bool {
         let When::CrashPoint { process: target, effect, nth } = self.plan.faults[i].when else { return true };
         let whose = self.plan.resolve(&[target], Wanted::Running, &[], world, &mut self.states[i].stream);
         let Some(process) = whose.and_then(|list| list.first().copied()) else { return false };
         let kinds = kinds(effect);
-        let from = match target {
-            Target::Broker(_) | Target::Application(..) | Target::Reader(_) | Target::Machine(_) => 0,
-            _ => kinds.count(world.effects_of(process)),
-        };
+        let from = kinds.count(world.effects_of(process));
         let how = match self.plan.faults[i].action {
             Action::Kill { dead, power: false, .. } => Crash::Kill(dead.mode()),
             Action::Kill { dead, power: true, .. } => Crash::PowerLoss(dead.mode()),
