@@ -122,7 +122,9 @@ fn a_kill_without_restart_is_for_good_and_over_at_once() {
 
 #[test]
 fn power_loss_takes_the_whole_machine() {
-    let mut r = run("[[faults]]\nkind = \"power-loss\"\ntarget = \"leader of events/1\"\nat = \"5 s\"\nrestart-after = \"3 s\"\n");
+    let mut r = run(
+        "[[faults]]\nkind = \"power-loss\"\ntarget = \"leader of events/1\"\nat = \"5 s\"\nrestart-after = \"3 s\"\n",
+    );
     until(&mut r, 4_900);
     let victim = ProcessId(leader(&r, A, 0, 1) as u32 - 1);
     until(&mut r, 5_100);
@@ -137,7 +139,9 @@ fn power_loss_takes_the_whole_machine() {
 
 #[test]
 fn a_stopped_node_hands_over_dies_and_returns_so_long_after_its_death() {
-    let mut r = run("[[faults]]\nkind = \"stop\"\ntarget = \"broker 3\"\nat = \"5 s\"\nrestart-after = \"4 s\"\ndead = { new = \"drop\" }\n");
+    let mut r = run(
+        "[[faults]]\nkind = \"stop\"\ntarget = \"broker 3\"\nat = \"5 s\"\nrestart-after = \"4 s\"\ndead = { new = \"drop\" }\n",
+    );
     until(&mut r, 5_001);
     while r.world.is_up(C) {
         assert!(r.turn(&mut NoLifecycle));
@@ -156,11 +160,9 @@ fn a_stopped_node_hands_over_dies_and_returns_so_long_after_its_death() {
 
 #[test]
 fn a_frozen_node_thaws_by_itself_or_by_hand() {
-    let mut r = run(
-        "[[faults]]\nkind = \"freeze\"\ntarget = \"broker 1\"\nat = \"5 s\"\nduration = \"3 s\"\n\
+    let mut r = run("[[faults]]\nkind = \"freeze\"\ntarget = \"broker 1\"\nat = \"5 s\"\nduration = \"3 s\"\n\
          [[faults]]\nkind = \"freeze\"\ntarget = \"broker 2\"\nat = \"20 s\"\n\
-         [[faults]]\nkind = \"thaw\"\ntarget = \"broker 2\"\nat = \"22 s\"\n",
-    );
+         [[faults]]\nkind = \"thaw\"\ntarget = \"broker 2\"\nat = \"22 s\"\n");
     until(&mut r, 7_900);
     assert!(r.world.is_frozen(A));
     until(&mut r, 21_900);
@@ -173,12 +175,10 @@ fn a_frozen_node_thaws_by_itself_or_by_hand() {
 
 #[test]
 fn two_freezes_hold_until_the_last_and_a_kill_ends_both() {
-    let mut r = run(
-        "[[faults]]\nkind = \"freeze\"\ntarget = \"broker 1\"\nat = \"5 s\"\nduration = \"5 s\"\n\
+    let mut r = run("[[faults]]\nkind = \"freeze\"\ntarget = \"broker 1\"\nat = \"5 s\"\nduration = \"5 s\"\n\
          [[faults]]\nkind = \"freeze\"\ntarget = \"broker 1\"\nat = \"6 s\"\nduration = \"2 s\"\n\
          [[faults]]\nkind = \"freeze\"\ntarget = \"broker 2\"\nat = \"20 s\"\nduration = \"9 s\"\n\
-         [[faults]]\nkind = \"kill\"\ntarget = \"broker 2\"\nat = \"21 s\"\nrestart-after = \"1 s\"\n",
-    );
+         [[faults]]\nkind = \"kill\"\ntarget = \"broker 2\"\nat = \"21 s\"\nrestart-after = \"1 s\"\n");
     until(&mut r, 8_500);
     assert!(r.world.is_frozen(A), "the first one still holds");
     until(&mut r, 10_100);
@@ -193,12 +193,10 @@ fn two_freezes_hold_until_the_last_and_a_kill_ends_both() {
 
 #[test]
 fn two_kills_hold_until_the_last_and_a_restart_ends_both() {
-    let mut r = run(
-        "[[faults]]\nkind = \"kill\"\ntarget = \"broker 1\"\nat = \"5 s\"\nrestart-after = \"10 s\"\n\
+    let mut r = run("[[faults]]\nkind = \"kill\"\ntarget = \"broker 1\"\nat = \"5 s\"\nrestart-after = \"10 s\"\n\
          [[faults]]\nkind = \"kill\"\ntarget = \"broker 1\"\nat = \"6 s\"\nrestart-after = \"2 s\"\n\
          [[faults]]\nkind = \"kill\"\ntarget = \"broker 1\"\nat = \"20 s\"\nrestart-after = \"30 s\"\n\
-         [[faults]]\nkind = \"restart\"\ntarget = [\"broker 1\", \"broker 2\"]\nat = \"22 s\"\n",
-    );
+         [[faults]]\nkind = \"restart\"\ntarget = [\"broker 1\", \"broker 2\"]\nat = \"22 s\"\n");
     until(&mut r, 8_500);
     assert!(!r.world.is_up(A));
     until(&mut r, 15_100);
@@ -233,7 +231,10 @@ fn cuts_are_per_listener_and_direction_and_overlap() {
     until(&mut r, 20_100);
     assert!(!r.world.is_cut(A, B, BROKER));
     assert!(r.faults().left_down().is_empty());
-    assert_eq!(r.faults().log()[0].target, "broker 1 <-> other brokers, all clients (broker 2, broker 3, application shop, reader check)");
+    assert_eq!(
+        r.faults().log()[0].target,
+        "broker 1 <-> other brokers, all clients (broker 2, broker 3, application shop, reader check)"
+    );
     assert_eq!(r.faults().log()[1].target, "broker 1 -> broker 2");
 }
 
@@ -291,7 +292,8 @@ fn machines_show_what_all_faults_make_of_them() {
 
 #[test]
 fn a_full_disk_halts_the_node_and_room_brings_it_back() {
-    let mut r = run("[[faults]]\nkind = \"disk\"\ntarget = \"broker 2\"\nfull = true\nat = \"5 s\"\nduration = \"10 s\"\n");
+    let mut r =
+        run("[[faults]]\nkind = \"disk\"\ntarget = \"broker 2\"\nfull = true\nat = \"5 s\"\nduration = \"10 s\"\n");
     until(&mut r, 14_000);
     assert!(!r.world.is_up(B));
     assert_eq!(r.faults().left_down(), [B]);
@@ -324,7 +326,9 @@ fn leaders_move_back_by_hand_topic_by_topic() {
 fn a_rolling_restart_waits_for_every_isr_and_takes_the_controller_last() {
     for (killed, seed) in [(false, 1), (true, 2), (false, 3)] {
         let mut r = run_seed(
-            &format!("[[faults]]\nkind = \"rolling-restart\"\nat = \"3 s\"\nrestart-after = \"2 s\"\npause = \"1 s\"\nkilled = {killed}\n"),
+            &format!(
+                "[[faults]]\nkind = \"rolling-restart\"\nat = \"3 s\"\nrestart-after = \"2 s\"\npause = \"1 s\"\nkilled = {killed}\n"
+            ),
             seed,
         );
         until(&mut r, 2_900);
@@ -343,17 +347,16 @@ fn a_rolling_restart_waits_for_every_isr_and_takes_the_controller_last() {
         assert!(ALL.iter().all(|p| r.world.incarnation(*p).0 == 2));
         assert_eq!(log(&r).last().unwrap().2, Ends);
         assert!(r.faults().left_down().is_empty());
-        assert!((0..3).all(|n| isr(&r, controller(&r), 0, n) == 3));
+        let image = node(&r, controller(&r)).and_then(|n| n.controller_image()).expect("the controller's");
+        assert!(image.partitions().all(|(_, p)| p.isr.len() == 3));
     }
 }
 
 #[test]
 fn a_broker_forgets_a_topic_for_a_time() {
     // The reader is killed and starts again: whoever it asks first has forgotten the topic.
-    let mut r = run(
-        "[[faults]]\nkind = \"forget-topic\"\ntopics = [\"events\"]\nat = \"5 s\"\nduration = \"10 s\"\n\
-         [[faults]]\nkind = \"kill\"\ntarget = \"reader check\"\nat = \"6 s\"\nrestart-after = \"500 ms\"\n",
-    );
+    let mut r = run("[[faults]]\nkind = \"forget-topic\"\ntopics = [\"events\"]\nat = \"5 s\"\nduration = \"10 s\"\n\
+         [[faults]]\nkind = \"kill\"\ntarget = \"reader check\"\nat = \"6 s\"\nrestart-after = \"500 ms\"\n");
     let reader = r.stage.readers[0];
     until(&mut r, 14_900);
     assert_eq!(r.world.incarnation(reader).0, 2);
@@ -413,7 +416,7 @@ fn triggers_count_events_of_whom_they_name() {
     while r.workload_ended().is_none() {
         assert!(r.turn(&mut NoLifecycle));
     }
-    until(&mut r, 61_500);
+    until(&mut r, 63_000);
     let ended = (r.workload_ended().unwrap().0 - r.origin.0) / 1_000_000;
     assert_eq!(begins(&r, "after"), Some(ended + 1_000));
     assert_eq!(begins(&r, "never"), None);

@@ -170,11 +170,12 @@ impl Plan {
         let leaders: BTreeSet<_> = self.image(world)?.topic(topic)?.partitions.iter().map(|p| p.leader).collect();
         self.stage.nodes.keys().find(|id| !leaders.contains(id)).copied()
     }
-    /// Whether a node is unfenced and in every ISR that it can be in.
+    /// Whether a node runs and is in every ISR that it can be in. Metadata does not know at once that a process has died: it
+    /// has to be this life of it that has registered.
     pub(super) fn in_every_isr(&self, process: ProcessId, world: &World<Actor>) -> bool {
         let (Some(id), Some(image)) = (self.stage.node_of(process), self.image(world)) else { return false };
-        world.is_up(process)
-            && image.is_active(id)
+        self.node(process, world).is_some_and(Node::serves)
+            && image.broker(id).is_some_and(|b| b.is_active() && b.incarnation == world.incarnation(process))
             && image.partitions().all(|(_, p)| !p.replicas.contains(&id) || p.isr.contains(&id))
     }
 
