@@ -10,7 +10,7 @@ use super::producer_ids::ProducerIds;
 use super::shutdown::Phase;
 use super::to_controller::ToController;
 use super::{Node, NodeCx};
-use crate::base::{BrokerEpoch, Millis, Nanos, Offset, TopicPartition};
+use crate::base::{BrokerEpoch, Millis, Nanos, Offset, QuorumRole, TopicPartition};
 use crate::kafka::broker::{ReplicaManager, ReplicaManagerConfig};
 use crate::kafka::controller::MetadataImage;
 use crate::kafka::log::{LogConfig, UnifiedLog};
@@ -40,6 +40,7 @@ impl Node {
             raft: Raft::start(config.raft.clone(), &disk.raft, cx.stream("quorum"), now),
             raft_blocked: VecDeque::new(),
             raft_waits_for: None,
+            raft_role: QuorumRole::Unattached,
             raft_links: BTreeMap::new(),
             controller: None,
             committed: MetadataImage::default(),

@@ -37,7 +37,7 @@ mod views;
 use super::link::Link;
 use super::{Partitions, ReplicaManager, ReplicaOutput};
 use crate::base::{
-    BrokerEpoch, BrokerId, ConnId, Cx, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset, Port, Process,
+    BrokerEpoch, BrokerId, ConnId, Cx, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset, Port, Process, QuorumRole,
     TopicId, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
@@ -79,6 +79,8 @@ pub struct Node {
     /// Outputs of the Raft thread that wait for a flush.
     raft_blocked: VecDeque<Output<Record>>,
     raft_waits_for: Option<FileId>,
+    /// The role at this place in the outputs: Raft itself may be further already.
+    raft_role: QuorumRole,
     raft_links: BTreeMap<BrokerId, Link>,
     controller: Option<(LeaderEpoch, ActiveController<Caller>)>,
     /// Metadata up to `committed_end`, as the quorum's listener has replayed it.

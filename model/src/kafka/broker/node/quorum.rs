@@ -157,6 +157,7 @@ impl Node {
                 cx.send(to.conn, Message::Reply { correlation: to.correlation, body: Reply::Quorum(reply) });
             }
             Output::Role { epoch, role } => {
+                self.raft_role = role;
                 cx.emit(Event::Quorum { node: self.config.id, epoch: epoch.0, role });
             }
             Output::Committed(end) => self.metadata_up_to(end, cx),
@@ -189,7 +190,7 @@ impl Node {
 
     /// The quorum's listener replays what is committed; the active controller's answers leave.
     fn metadata_up_to(&mut self, end: Offset, cx: &mut NodeCx<'_>) {
-        let leads = self.raft.role() == QuorumRole::Leader;
+        let leads = self.raft_role == QuorumRole::Leader;
         let batches: Vec<_> = self.raft.log().committed(self.committed_end, end).cloned().collect();
         for batch in &batches {
             for (i, record) in batch.records().iter().enumerate() {
