@@ -62,6 +62,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
                 target: f.target.clone(),
             })
             .collect(),
+        alarms: findings.counts.values().map(|(_, alarms)| alarms).sum(),
         violations: violations(&findings, &ms),
         reproduce: reproduce(&run.scenario.name, run.seed, &loaded.set),
         ..Outcome::default()

@@ -66,7 +66,9 @@ pub struct Outcome {
     pub freshness_ms: BTreeMap<String, Freshness>,
     /// Faults as they happened.
     pub faults: Vec<FaultDone>,
-    /// Violations that laws found besides layers and expectations.
+    /// Findings of laws that no rule of the real product excuses.
+    pub alarms: u64,
+    /// Findings of laws, the first of each kind, with the rule by which the real product does the same.
     pub violations: Vec<Violation>,
     /// Expectations with what was found.
     pub expectations: Vec<Expected>,
