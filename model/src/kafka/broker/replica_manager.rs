@@ -437,7 +437,6 @@ impl ReplicaManager {
         out.extend(expired.into_iter().map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
         self.settle(now, out);
         let produces = self.produces.values().map(|p| p.deadline).min();
-        self.requests_due =
-            [produces, self.fetches.deadline()].into_iter().flatten().fold(Millis::MAX, Millis::min);
+        self.requests_due = [produces, self.fetches.deadline()].into_iter().flatten().fold(Millis::MAX, Millis::min);
     }
 }

@@ -70,14 +70,16 @@ impl ReplicaManager {
             }
         }
         if self.timers.high_watermarks.due(now) {
-            self.checkpoint(|high_watermark, _, line| {
-                std::mem::replace(&mut line.0, high_watermark) != high_watermark
-            }, |log| log.checkpoint_high_watermark());
+            self.checkpoint(
+                |high_watermark, _, line| std::mem::replace(&mut line.0, high_watermark) != high_watermark,
+                |log| log.checkpoint_high_watermark(),
+            );
         }
         if self.timers.recovery_points.due(now) {
-            self.checkpoint(|_, recovery_point, line| {
-                std::mem::replace(&mut line.1, recovery_point) != recovery_point
-            }, |log| log.checkpoint_recovery_point());
+            self.checkpoint(
+                |_, recovery_point, line| std::mem::replace(&mut line.1, recovery_point) != recovery_point,
+                |log| log.checkpoint_recovery_point(),
+            );
         }
         if self.timers.producers.due(now) {
             self.partitions.iter_mut().for_each(|p| p.log_mut().expire_producers(wall));
