@@ -6,6 +6,6 @@ mod reader;
 mod shoppers;
 
 pub use keys::KeyHash;
-pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig};
+pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
 pub use reader::{ReaderApp, ReaderAppConfig, ReaderClientConfig};
 pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};

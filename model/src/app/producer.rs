@@ -1,19 +1,66 @@
 //! An application that sends what the workload gives it.
 
 use super::KeyHash;
-use crate::base::{Cx, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, TopicId, TopicPartition};
-use crate::kafka::client::java::{Dice, JavaProducer, ProducerConfig, ProducerEvent, Target};
+use crate::base::{
+    Batch, Cx, Fixes, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, Stream, TopicId,
+    TopicPartition,
+};
+use crate::kafka::client::java::{self, Dice, JavaProducer, ProducerConfig, Target};
+use crate::kafka::client::partition_for_hash;
+use crate::kafka::client::rdkafka::{self, Call, RdConfig, RdError, RdProducer, RdProducerClient};
 use crate::kafka::messages::Message;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The port of the application and its client.
 pub const APP: Port = Port(1);
+
+/// How librdkafka chooses a partition (`partitioner`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdPartitioner {
+    /// CRC-32 of the key; random for an empty or missing one. The default.
+    ConsistentRandom,
+    /// CRC-32 of the key; an empty or missing one counts as a key.
+    Consistent,
+    /// The Java client's hash; random for a missing key.
+    Murmur2Random,
+    /// The Java client's hash; a missing key counts as an empty one.
+    Murmur2,
+    /// Random.
+    Random,
+}
+impl RdPartitioner {
+    fn choose(self, key: u64, partitions: u16, random: &mut Stream) -> u16 {
+        let hash = KeyHash::unpack(key);
+        let crc = |h: KeyHash| (h.crc32 % u32::from(partitions)) as u16;
+        let murmur = |h: KeyHash| partition_for_hash(h.murmur2, partitions);
+        let fixed = match self {
+            Self::ConsistentRandom => hash.filter(|h| *h != KeyHash::EMPTY).map(crc),
+            Self::Consistent => Some(crc(hash.unwrap_or(KeyHash::EMPTY))),
+            Self::Murmur2Random => hash.map(murmur),
+            Self::Murmur2 => Some(murmur(hash.unwrap_or(KeyHash::EMPTY))),
+            Self::Random => None,
+        };
+        fixed.unwrap_or_else(|| random.below(u64::from(partitions)) as u16)
+    }
+}
 
 /// Which client library sends.
 #[derive(Clone, Debug)]
 pub enum ProducerClientConfig {
     /// The Java client.
     Java(Box<ProducerConfig>),
+    /// librdkafka.
+    Librdkafka {
+        /// Its settings.
+        config: Box<RdConfig>,
+        /// `bootstrap.servers`.
+        bootstrap: Arc<[crate::base::Addr]>,
+        /// Its partitioner.
+        partitioner: RdPartitioner,
+        /// Partitions of the topic.
+        partitions: u16,
+    },
 }
 
 /// How a sending application is started.
@@ -30,6 +77,18 @@ pub struct ProducerAppConfig {
 #[derive(Clone, Debug)]
 enum Client {
     Java(Box<JavaProducer>),
+    Librdkafka(Box<RdApp>),
+}
+
+/// What an application around librdkafka keeps: the records that its full queue has refused, in order.
+#[derive(Clone, Debug)]
+struct RdApp {
+    client: RdProducerClient,
+    partitioner: RdPartitioner,
+    partitions: u16,
+    random: Stream,
+    refused: VecDeque<(TopicPartition, Row)>,
+    acked: u64,
 }
 
 /// An application that sends.
@@ -50,6 +109,17 @@ impl ProducerApp {
                 let dice = |name| Dice::Stream(cx.stream(name));
                 Client::Java(Box::new(JavaProducer::new(java, cx.fixes, dice("network"), dice("records"))))
             }
+            ProducerClientConfig::Librdkafka { config, bootstrap, partitioner, partitions } => {
+                let producer = rd_producer(config, bootstrap, cx.fixes, cx.stream("client"), cx.millis());
+                Client::Librdkafka(Box::new(RdApp {
+                    client: RdProducerClient::new(producer),
+                    partitioner: *partitioner,
+                    partitions: *partitions,
+                    random: cx.stream("partitioner"),
+                    refused: VecDeque::new(),
+                    acked: 0,
+                }))
+            }
         };
         cx.wake_port(APP, Some(cx.now));
         Self { config: Arc::clone(config), client, deadline: None, draining: false, fatal: false }
@@ -62,29 +132,24 @@ impl ProducerApp {
 
     /// Takes an input.
     pub fn step<W>(&mut self, input: Input<Message>, cx: &mut Cx<'_, Message, W>) {
-        let now = cx.millis();
         match input {
-            Input::Offer(rows) => self.send(&rows, now),
-            Input::Signal(Signal::Drain | Signal::Terminate) => {
-                self.draining = true;
-                match &mut self.client {
-                    Client::Java(p) => {
-                        p.flush();
-                    }
-                }
-            }
+            Input::Offer(rows) => self.send(&rows, cx),
+            Input::Signal(Signal::Drain | Signal::Terminate) => self.draining = true,
             Input::Wake => self.deadline = None,
             other => match &mut self.client {
                 Client::Java(p) => {
                     p.input(other);
+                }
+                Client::Librdkafka(app) => {
+                    app.client.input(other, cx);
                 }
             },
         }
         self.run(cx);
     }
 
-    fn send(&mut self, rows: &[Row], now: Millis) {
-        let topic = self.config.topic;
+    fn send<W>(&mut self, rows: &[Row], cx: &mut Cx<'_, Message, W>) {
+        let (topic, now, number) = (self.config.topic, cx.millis(), self.config.number);
         match &mut self.client {
             Client::Java(p) => {
                 for row in rows {
@@ -92,36 +157,66 @@ impl ProducerApp {
                     // An error also comes as an event for these records.
                     let _ = p.send(topic, target, *row, now);
                 }
-                if self.draining {
-                    p.flush();
+            }
+            Client::Librdkafka(app) => {
+                for row in rows {
+                    let partition = app.partitioner.choose(row.key, app.partitions, &mut app.random);
+                    app.refused.push_back((TopicPartition { topic, partition }, *row));
                 }
+                app.retry_refused(now, number, cx);
             }
         }
     }
 
     fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         let number = self.config.number;
-        match &mut self.client {
+        let wanted = match &mut self.client {
             Client::Java(p) => {
+                if self.draining {
+                    p.flush();
+                }
                 p.run(cx);
                 while let Some(event) = p.poll() {
                     match event {
-                        ProducerEvent::Acked { tp, base, batch } => {
-                            cx.show(shown(Layer::Acked(number), tp, base, batch));
+                        java::ProducerEvent::Acked { tp, base, batch } => show(Layer::Acked(number), tp, base, batch, cx),
+                        java::ProducerEvent::Failed { tp, batch, .. } => {
+                            show(Layer::Failed(number), tp, Offset::UNKNOWN, batch, cx);
                         }
-                        ProducerEvent::Failed { tp, batch, .. } => {
-                            cx.show(shown(Layer::Failed(number), tp, Offset::UNKNOWN, batch));
-                        }
-                        ProducerEvent::Fatal(_) => self.fatal = true,
+                        java::ProducerEvent::Fatal(_) => self.fatal = true,
                         _ => {}
                     }
                 }
-                let wanted = p.deadline().map(|at| at.max(cx.now));
-                if wanted != self.deadline {
-                    self.deadline = wanted;
-                    cx.wake_port(APP, wanted);
-                }
+                p.deadline()
             }
+            Client::Librdkafka(app) => {
+                if self.draining && app.client.producer.unreported() > 0 {
+                    app.client.producer.call(Call::Flush, Millis::MAX);
+                }
+                app.client.run(cx);
+                while let Some(event) = app.client.poll(cx) {
+                    match event {
+                        rdkafka::ProducerEvent::Delivered(d) => match d.result {
+                            Ok(base) => {
+                                app.acked += u64::from(d.batch.records);
+                                show(Layer::Acked(number), d.tp, base, d.batch, cx);
+                            }
+                            Err(_) => show(Layer::Failed(number), d.tp, Offset::UNKNOWN, d.batch, cx),
+                        },
+                        rdkafka::ProducerEvent::Fatal(_) => self.fatal = true,
+                        _ => {}
+                    }
+                }
+                if !app.refused.is_empty() {
+                    app.retry_refused(cx.millis(), number, cx);
+                    app.client.run(cx);
+                }
+                app.client.deadline()
+            }
+        };
+        let wanted = wanted.map(|at| at.max(cx.now));
+        if wanted != self.deadline {
+            self.deadline = wanted;
+            cx.wake_port(APP, wanted);
         }
     }
 
@@ -133,6 +228,7 @@ impl ProducerApp {
     pub fn is_busy(&self) -> bool {
         match &self.client {
             Client::Java(p) => p.has_incomplete(),
+            Client::Librdkafka(app) => app.client.producer.unreported() > 0 || !app.refused.is_empty(),
         }
     }
     /// Whether it can do no more.
@@ -143,16 +239,46 @@ impl ProducerApp {
     pub fn acknowledged(&self) -> u64 {
         match &self.client {
             Client::Java(p) => p.counters().acked,
+            Client::Librdkafka(app) => app.acked,
         }
     }
     /// Batches sent again, and records that failed.
     pub fn counters(&self) -> (u64, u64) {
         match &self.client {
             Client::Java(p) => (p.counters().retries, p.counters().failed_sends),
+            Client::Librdkafka(app) => (app.client.producer.retries(), app.client.producer.failed()),
         }
     }
 }
 
-fn shown(layer: Layer, tp: TopicPartition, base: Offset, batch: Arc<crate::base::Batch>) -> Shown {
-    Shown { layer, tp, base, from: 0, to: batch.rows.len() as u32, batch }
+impl RdApp {
+    /// Gives the queue what it refused, as an application does that polls and tries again (`_QUEUE_FULL`). A producer that
+    /// is fatal takes nothing: its records fail.
+    fn retry_refused<W>(&mut self, now: Millis, number: u16, cx: &mut Cx<'_, Message, W>) {
+        while let Some((tp, row)) = self.refused.front().copied() {
+            match self.client.producer.send(tp, row, now) {
+                Ok(()) => {}
+                Err(RdError::QueueFull) => return,
+                Err(_) => {
+                    let batch = Batch::data([row].into(), Arc::new([]), crate::base::ProducerTag::NONE, false);
+                    show(Layer::Failed(number), tp, Offset::UNKNOWN, Arc::new(batch), cx);
+                }
+            }
+            self.refused.pop_front();
+        }
+    }
+}
+
+fn rd_producer(
+    config: &RdConfig,
+    bootstrap: &Arc<[crate::base::Addr]>,
+    fixes: Fixes,
+    stream: Stream,
+    now: Millis,
+) -> RdProducer {
+    RdProducer::new(config.clone(), bootstrap.to_vec(), fixes, stream, now)
+}
+
+fn show<W>(layer: Layer, tp: TopicPartition, base: Offset, batch: Arc<Batch>, cx: &mut Cx<'_, Message, W>) {
+    cx.show(Shown { layer, tp, base, from: 0, to: batch.rows.len() as u32, batch });
 }

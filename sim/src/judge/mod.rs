@@ -180,7 +180,6 @@ impl Judge {
         self.order.settle(end, &mut findings);
         self.sequences.settle(end, &mut findings);
         self.liveness.settle(end, &mut findings);
-        self.stalls.finish(end.now);
         findings
     }
 }
@@ -206,7 +205,7 @@ impl Observer for Judge {
         if let Some(reader) = self.order.reread.take() {
             self.excuses.reread(reader);
         }
-        self.stalls.shown(at, process, shown);
+        self.stalls.decided(at, shown, &self.ledger);
     }
     fn message(&mut self, at: SimTime, to: Addr, from: Addr, name: &'static str, bytes: u32) {
         self.coverage.message(at, to, from, name, bytes);

@@ -1,7 +1,8 @@
-//! Times without acknowledgements, by partition and producer.
+//! Times without acknowledgements, by partition and producer: from the last decision on a send, or from the next send if
+//! that came later, to the next decision. A partition to which nobody sends does not stall.
 
-use crate::world::Observer;
-use model::base::{Layer, Nanos, ProcessId, Shown, SimTime, TopicPartition};
+use super::Ledger;
+use model::base::{Ghost, Layer, Millis, Nanos, Shown, SimTime, TopicPartition};
 use std::collections::BTreeMap;
 
 /// A time without acknowledgements.
@@ -23,40 +24,33 @@ impl Stall {
     }
 }
 
-/// Finds gaps of at least [`Stalls::SHORTEST`] between acknowledgements.
+/// Finds stalls of at least [`Stalls::SHORTEST`].
 #[derive(Clone, Debug, Default)]
 pub struct Stalls {
     last: BTreeMap<(u16, TopicPartition), SimTime>,
     /// The stalls, in the order of their ends.
     pub stalls: Vec<Stall>,
-    /// Do not count what comes after: the workload has ended.
-    pub until: Option<SimTime>,
 }
 impl Stalls {
     /// Gaps below this are no stalls.
     pub const SHORTEST: Nanos = Nanos::secs(1);
 
-    /// Closes what is still open: a partition that never got another acknowledgement while events were sent.
-    pub fn finish(&mut self, now: SimTime) {
-        let end = self.until.unwrap_or(now);
-        for ((producer, tp), from) in std::mem::take(&mut self.last) {
-            if end.since(from) >= Self::SHORTEST {
-                self.stalls.push(Stall { from, to: end, tp, producer });
-            }
-        }
-    }
     /// The longest stall among these partitions and producers that overlaps `from..`.
     pub fn longest(&self, from: SimTime, wanted: impl Fn(u16, TopicPartition) -> bool) -> Option<Stall> {
         let of = self.stalls.iter().filter(|s| s.to > from && wanted(s.producer, s.tp));
         of.copied().max_by_key(Stall::length)
     }
-}
-impl Observer for Stalls {
-    fn shown(&mut self, at: SimTime, _: ProcessId, shown: &Shown) {
-        let Layer::Acked(producer) = shown.layer else { return };
-        if let Some(from) = self.last.insert((producer, shown.tp), at)
-            && at.since(from) >= Self::SHORTEST
-        {
+    /// Rows were acknowledged, or failed for good.
+    pub fn decided(&mut self, at: SimTime, shown: &Shown, ledger: &Ledger) {
+        let (Layer::Acked(producer) | Layer::Failed(producer)) = shown.layer else { return };
+        let before = self.last.insert((producer, shown.tp), at).unwrap_or_default();
+        if at.since(before) < Self::SHORTEST {
+            return;
+        }
+        let first = shown.batch.rows.get(shown.from as usize).filter(|r| r.ghost != Ghost::NONE);
+        let Some(sent) = first.and_then(|r| ledger.get(r.ghost.open())) else { return };
+        let from = before.max(SimTime::at(Millis(i64::from(sent.at_ms))));
+        if at.since(from) >= Self::SHORTEST {
             self.stalls.push(Stall { from, to: at, tp: shown.tp, producer });
         }
     }

@@ -6,16 +6,16 @@ use crate::scenario::data::{Application, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
 use crate::world::{HostSpec, Link, World, WorldSpec};
 use model::actor::{Actor, ActorConfig};
-use model::app::{ProducerAppConfig, ProducerClientConfig, ReaderAppConfig, ReaderClientConfig};
-use model::base::{Addr, BrokerId, Millis, Nanos, ProcessId, TopicPartition};
+use model::app::{ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig};
+use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartition};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile};
+use model::kafka::client::rdkafka::RdConfig;
 use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig, TopicHashes};
 use model::kafka::controller::ControllerConfig;
 use model::kafka::log::LogConfig;
 use model::kafka::quorum::RaftConfig;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A scenario on its stage, not yet begun.
@@ -68,8 +68,10 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         for (i, machine) in app.instances.iter().enumerate() {
             let number = cast.producers.len() as u16;
             cast.producers.push(if app.instances.len() > 1 { format!("{}-{i}", app.name) } else { app.name.clone() });
-            cast.idempotent.push(idempotent(app, scenario));
-            let client = producer_client(app, &bootstrap);
+            cast.idempotent.push(idempotent(app));
+            cast.acks.push(acks(&app.config));
+            let partitions = scenario.topics[usize::from(app.topic.0)].assignment.len() as u16;
+            let client = producer_client(app, partitions, &bootstrap);
             let config = ProducerAppConfig { number, topic: app.topic, client };
             instances.push(world.add(*machine as u32, ActorConfig::Producer(Arc::new(config))));
             stage.machine.push(*machine as u32);
@@ -199,12 +201,13 @@ const fn java(profile: Profile) -> JavaProfile {
         Profile::Java | Profile::Librdkafka => JavaProfile::Java,
     }
 }
-fn idempotent(app: &Application, scenario: &Scenario) -> bool {
+/// Whether the producer is meant to be idempotent: as set, or by the default of its version, cleared fixes or not.
+fn idempotent(app: &Application) -> bool {
     let c = &app.config;
     if app.profile == Profile::Librdkafka || c.is_set("enable.idempotence") {
         return c.flag("enable.idempotence");
     }
-    java_producer(app, &Arc::from([])).idempotent(scenario.fixes)
+    java_producer(app, &Arc::from([])).idempotent(Fixes::ALL)
 }
 /// The value of a key that one version of a client may lack.
 fn ms_or(c: &Config, name: &str, other: Millis) -> Millis {
@@ -249,8 +252,36 @@ fn java_producer(app: &Application, bootstrap: &Arc<[Addr]>) -> ProducerConfig {
         ..defaults
     }
 }
-fn producer_client(app: &Application, bootstrap: &Arc<[Addr]>) -> ProducerClientConfig {
-    ProducerClientConfig::Java(Box::new(java_producer(app, bootstrap)))
+/// Settings of a librdkafka producer: those that the scenario sets, by its own reading of its keys.
+fn rd_producer(app: &Application) -> RdConfig {
+    let mut config = RdConfig::default();
+    for (name, setting, set) in app.config.iter() {
+        // A key of librdkafka that its producer model does not act on (the partitioner, the consumer's) is read elsewhere.
+        if set {
+            let _ = config.set(name, &setting.to_string());
+        }
+    }
+    config
+}
+fn partitioner(c: &Config) -> RdPartitioner {
+    match c.word("partitioner") {
+        "consistent" => RdPartitioner::Consistent,
+        "random" => RdPartitioner::Random,
+        "murmur2" => RdPartitioner::Murmur2,
+        "murmur2_random" => RdPartitioner::Murmur2Random,
+        _ => RdPartitioner::ConsistentRandom,
+    }
+}
+fn producer_client(app: &Application, partitions: u16, bootstrap: &Arc<[Addr]>) -> ProducerClientConfig {
+    match app.profile {
+        Profile::Librdkafka => ProducerClientConfig::Librdkafka {
+            config: Box::new(rd_producer(app)),
+            bootstrap: Arc::clone(bootstrap),
+            partitioner: partitioner(&app.config),
+            partitions,
+        },
+        Profile::Java | Profile::Java34 => ProducerClientConfig::Java(Box::new(java_producer(app, bootstrap))),
+    }
 }
 
 fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> ReaderAppConfig {
@@ -305,5 +336,3 @@ fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &
     }
 }
 
-/// Kafka processes by broker, for whoever needs only that.
-pub type Nodes = BTreeMap<BrokerId, ProcessId>;

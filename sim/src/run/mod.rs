@@ -232,7 +232,6 @@ impl Run {
         if self.feeds.iter().all(|f| f.next.is_none()) {
             self.workload_ended = Some(at);
             self.faults.workload_ended(at);
-            self.seen.judge.stalls.until = Some(at);
         }
     }
 

@@ -338,7 +338,7 @@ mod tests {
             loss_ppm: 0,
             doubled_ppm: 1_000_000,
         });
-        let mut at = |net: &mut Network<()>, from, to, port| net.arrival(SimTime::ZERO, from, to, port, 100).millis().0;
+        let at = |net: &mut Network<()>, from, to, port| net.arrival(SimTime::ZERO, from, to, port, 100).millis().0;
         assert_eq!(at(&mut net, a, b, Port(5)), 210);
         assert_eq!(at(&mut net, a, b, Port(5)), 410);
         assert_eq!(at(&mut net, b, a, Port(5)), 1);

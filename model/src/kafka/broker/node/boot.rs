@@ -64,7 +64,9 @@ impl Node {
             deadlines: Deadlines::default(),
             outputs: Vec::new(),
             outgoing: Vec::new(),
+            answers: Vec::new(),
             work: Nanos::ZERO,
+            work_ahead: Nanos::ZERO,
             config: Arc::clone(config),
         };
         if config.raft.is_voter() {

@@ -40,10 +40,10 @@ impl Node {
                     life.disconnected(node, around, now);
                 }
             }
-            Input::Message { message: Message::Reply { correlation, body: Reply::Controller(reply) }, .. } => {
-                if self.life_channel.accept(correlation) {
-                    life.reply(&reply, around, now);
-                }
+            Input::Message { message: Message::Reply { correlation, body: Reply::Controller(reply) }, .. }
+                if self.life_channel.accept(correlation) =>
+            {
+                life.reply(&reply, around, now);
             }
             _ => {}
         }

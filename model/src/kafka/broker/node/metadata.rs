@@ -115,7 +115,7 @@ impl Node {
             self.published(cx);
         }
         let next = self.next_chunk();
-        self.work = self.work + next.1;
+        self.work_ahead = self.work_ahead + next.1;
         if next.0 > 0 || self.publisher.applied < self.committed_end {
             self.look_at_metadata(cx.now, cx);
         }
@@ -188,7 +188,7 @@ impl Node {
         self.after_replicas(cx);
         loading.cut.iter().for_each(|event| cx.emit(*event));
         cx.emit(Event::Recovered { clean: loading.clean });
-        self.work = self.work + loading.takes;
+        self.work_ahead = self.work_ahead + loading.takes;
         self.publisher.loading.done = true;
     }
 

@@ -12,7 +12,7 @@
 //! | [`config::FETCHERS`] + n | replica fetcher from broker n | `fetchers.rs` |
 //!
 //! A step first changes the state, then leaves its effects in this order: writes and events, as they came; deadlines; the
-//! work that all this takes; and last what others see of it ([`Outgoing`]). So the disk takes the writes of all threads in
+//! work that all this takes; what others see of it ([`Outgoing`]); and last the work of a step that follows at once. So the disk takes the writes of all threads in
 //! the order in which memory changed, and a kill during the work loses answers, never their ground.
 
 mod alter;
@@ -111,7 +111,10 @@ pub struct Node {
     /// What the replicas have put out; empty between steps, kept for its memory, as are the next two.
     outputs: Vec<ReplicaOutput>,
     outgoing: Vec<Outgoing>,
+    /// Answers to clients and followers that wait for the request handler's thread.
+    answers: Vec<(ConnId, Message)>,
     work: Nanos,
+    work_ahead: Nanos,
 }
 
 impl Process for Node {
@@ -194,11 +197,17 @@ impl Node {
             cx.exit();
             return;
         }
-        self.set_deadlines(cx);
-        let work = std::mem::take(&mut self.work);
-        if work > Nanos::ZERO {
-            cx.work(work);
+        if !self.answers.is_empty() && cx.port != BROKER {
+            self.deadlines.nudge(BROKER);
         }
+        self.set_deadlines(cx);
+        let work = |work: &mut Nanos, cx: &mut NodeCx<'_>| {
+            if *work > Nanos::ZERO {
+                cx.work(std::mem::take(work));
+            }
+        };
+        work(&mut self.work, cx);
         self.let_out(cx);
+        work(&mut self.work_ahead, cx);
     }
 }

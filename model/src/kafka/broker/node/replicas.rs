@@ -83,9 +83,11 @@ impl Node {
         }
     }
 
-    /// Answers the request of a client or follower; its connection is read again.
+    /// Answers the request of a client or follower; its connection is read again. Whichever thread decided it, the answer
+    /// leaves through the request handler's, as through the response queue of a `Processor`: so the answers on a connection
+    /// come in the order of its requests.
     pub(super) fn answer_client(&mut self, conn: ConnId, correlation: u32, body: Reply) {
-        self.outgoing.push(Outgoing::Send(conn, Message::Reply { correlation, body }));
+        self.answers.push((conn, Message::Reply { correlation, body }));
         self.channels.answered(conn);
     }
 
@@ -123,6 +125,9 @@ impl Node {
             }
         }
         self.outgoing = outgoing;
+        if cx.port == BROKER {
+            self.answers.drain(..).for_each(|(conn, message)| cx.send(conn, message));
+        }
     }
 
     /// The sender of ISR changes takes a request; its thread sends it.

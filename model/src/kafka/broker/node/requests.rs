@@ -11,7 +11,13 @@ impl Node {
             return;
         }
         match input {
-            Input::Wake => self.replicas.expire_requests(cx.millis(), &mut self.outputs),
+            Input::Wake => {
+                self.replicas.expire_requests(cx.millis(), &mut self.outputs);
+                // One a step: its answer leaves before the same connection has another one.
+                if let Some((conn, correlation, body)) = self.channels.next() {
+                    self.request(conn, correlation, body, cx);
+                }
+            }
             Input::Message { conn, message: Message::Request { correlation, body }, .. } => {
                 if let Some(body) = self.channels.arrived(conn, correlation, body) {
                     self.request(conn, correlation, body, cx);
@@ -26,11 +32,6 @@ impl Node {
             _ => {}
         }
         self.after_replicas(cx);
-        // Connections whose last request has just been answered have another one that was not read.
-        while let Some((conn, correlation, body)) = self.channels.next() {
-            self.request(conn, correlation, body, cx);
-            self.after_replicas(cx);
-        }
     }
 
     fn request(&mut self, conn: ConnId, correlation: u32, body: Request, cx: &mut NodeCx<'_>) {
