@@ -178,7 +178,9 @@ impl ProducerApp {
                 p.run(cx);
                 while let Some(event) = p.poll() {
                     match event {
-                        java::ProducerEvent::Acked { tp, base, batch } => show(Layer::Acked(number), tp, base, batch, cx),
+                        java::ProducerEvent::Acked { tp, base, batch } => {
+                            show(Layer::Acked(number), tp, base, batch, cx)
+                        }
                         java::ProducerEvent::Failed { tp, batch, .. } => {
                             show(Layer::Failed(number), tp, Offset::UNKNOWN, batch, cx);
                         }
