@@ -1,5 +1,6 @@
 //! `sim diff`: two runs, the first event in which they differ, and their outcomes side by side.
 
+use super::engine::Task;
 use super::{Exit, Failure, Format, RunArguments, SetArguments, engine, load};
 use crate::scenario::{Changed, Loaded};
 use clap::Args;
@@ -36,7 +37,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
         load(arguments.other.as_ref().unwrap_or(&arguments.scenario), &SetArguments { set })?
     };
     let seeds = (arguments.run.seed, arguments.other_seed.unwrap_or(arguments.run.seed));
-    let compared = engine::compare((&left, seeds.0), (&right, seeds.1), arguments.run.host)?;
+    let host = engine::host_of(arguments.run.host)?;
+    let compared = engine::compare(Task::new(&left, seeds.0, host), Task::new(&right, seeds.1, host))?;
     match arguments.run.format {
         Format::Text => {
             let difference = compared.difference.as_deref().unwrap_or("no event differs");

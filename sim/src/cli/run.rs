@@ -1,6 +1,6 @@
 //! `sim run`: a scenario once.
 
-use super::{Exit, Failure, RunArguments, engine, load, print};
+use super::{Exit, Failure, RunArguments, TraceArguments, engine, load, print};
 use clap::Args;
 use std::io::Write;
 
@@ -10,10 +10,13 @@ pub(super) struct Arguments {
     scenario: String,
     #[command(flatten)]
     run: RunArguments,
+    #[command(flatten)]
+    trace: TraceArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
     let loaded = load(&arguments.scenario, &arguments.run.set)?;
-    let outcome = engine::run(&loaded, arguments.run.seed, arguments.run.host)?;
+    let host = engine::host_of(arguments.run.host)?;
+    let outcome = engine::run(&loaded, arguments.run.seed, host, &arguments.trace)?;
     print(&outcome, arguments.run.format, out)
 }
