@@ -28,10 +28,12 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
     let left = load(&arguments.scenario, &arguments.run.set)?;
     let right = if arguments.changed {
-        let Some(Changed { scenario, .. }) = left.changed.clone() else {
+        let Some(Changed { scenario, what, .. }) = left.changed.clone() else {
             return Err(Failure::usage(format!("`{}` names no change", left.scenario.name)));
         };
-        Loaded { scenario, changed: None, ..left.clone() }
+        // A change by `set` is made again by `--set`; others have no such line.
+        let set = left.set.iter().cloned().chain(what.contains('=').then_some(what)).collect();
+        Loaded { scenario, changed: None, set, ..left.clone() }
     } else {
         let set = arguments.run.set.set.iter().chain(&arguments.other_set).cloned().collect();
         load(arguments.other.as_ref().unwrap_or(&arguments.scenario), &SetArguments { set })?

@@ -184,7 +184,8 @@ impl Run {
         match (instance, reader) {
             (Some(i), _) => self.cast.producers[i].clone(),
             (_, Some(i)) => self.cast.readers[i].name.clone(),
-            _ => format!("process {process}"),
+            // Machines and links are nobody's.
+            _ => "the world".into(),
         }
     }
     /// Whether the scenario's time zero has come.

@@ -24,8 +24,11 @@ pub struct Line {
     pub partition: Option<String>,
     /// All that it says.
     pub text: String,
-    /// Digest of the trace up to here, content of messages included, in hexadecimal.
+    /// Digest of the trace up to here, in hexadecimal.
     pub digest: String,
+    /// Digest of what the text does not say: rows, a message's body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
 }
 
 impl Line {
@@ -41,6 +44,7 @@ impl Line {
             partition: item.what.partition().map(|tp| tp.to_string()),
             text: format!("{:?}", item.what),
             digest: format!("{:016x}", item.digest),
+            content: (item.content != 0).then(|| format!("{:016x}", item.content)),
         }
     }
 }
@@ -48,7 +52,11 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (s, ns) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
         write!(f, "{s}.{ns:09} s  {} (process {})  {}", self.who, self.process, self.text)?;
-        write!(f, "  [{} <- {}; {}]", self.id, self.cause, self.digest)
+        write!(f, "  [{} <- {}", self.id, self.cause)?;
+        match &self.content {
+            Some(content) => write!(f, "; content {content}]"),
+            None => f.write_str("]"),
+        }
     }
 }
 
@@ -68,7 +76,7 @@ pub fn first_difference(names: [&str; 2], left: &[Line], right: &[Line]) -> Opti
     if let (Some(a), Some(b)) = (left.get(at), right.get(at))
         && (a.at_ns, a.process, a.cause, &a.text) == (b.at_ns, b.process, b.cause, &b.text)
     {
-        text.push_str("(alike but for their content: rows, a message's body)\n");
+        text.push_str("(alike but for the content: rows, a message's body)\n");
     }
     for (name, lines) in names.into_iter().zip([left, right]) {
         let Some(line) = lines.get(at) else {
@@ -105,6 +113,7 @@ mod tests {
             partition: None,
             text: format!("Wake({id})"),
             digest: digest.into(),
+            content: None,
         }
     }
 
@@ -115,7 +124,7 @@ mod tests {
         assert_eq!(first_difference(["l", "r"], &left, &right), None);
         right[2].digest = "d".into();
         let text = first_difference(["l", "r"], &left, &right).unwrap();
-        assert!(text.contains("alike but for their content"), "{text}");
+        assert!(text.contains("alike but for the content"), "{text}");
         assert!(text.contains("l: 1.500000000 s  broker 3 (process 2)  Wake(7)"), "{text}");
         assert_eq!(text.matches("    caused by 1.500000000 s").count(), 4, "{text}");
         assert!(text.contains("caused by 1, more than a second before"), "{text}");

@@ -120,8 +120,10 @@ pub struct Item {
     pub process: ProcessId,
     /// What.
     pub what: What,
-    /// Digest of this item with its content; two traces differ first where this does.
+    /// Digest of the trace up to here; two traces differ first where this does.
     pub digest: u64,
+    /// Digest of what the item itself cannot carry: rows, a message's body; 0 for nothing.
+    pub content: u64,
 }
 
 /// The digest of a run: a chain with one link a simulated second; the last link is the run's identity.

@@ -37,8 +37,10 @@ proptest! {
     fn idempotent_records_are_appended_once_and_in_order(faults in faults(), seed in 0..1_000u64, in_flight in 1..=5u16) {
         let mut bench = Bench::new(seed, 4, Fixes::ALL, |c| c.max_in_flight = Some(in_flight));
         bench.run(Millis(110_000), Millis(21_000), 4, &faults);
-        prop_assert_eq!((bench.failed.len(), bench.identities), (0, 1));
-        prop_assert_eq!(bench.acked.len() as i64, bench.sent);
+        prop_assert_eq!(bench.identities, 1);
+        // A send may be reported as failed although its record is stored, as what follows shows: its answer was lost and
+        // younger batches pushed it out of the broker's window (P-3, P-14; five in flight is a limit of each connection).
+        prop_assert_eq!((bench.acked.len() + bench.failed.len()) as i64, bench.sent);
         for p in 0..4u16 {
             let sent: Vec<i64> = (0..bench.sent).filter(|s| s % 4 == i64::from(p)).collect();
             prop_assert_eq!(bench.brokers.rows(p), &sent[..]);
