@@ -32,11 +32,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
     let loaded = load(&arguments.scenario, &arguments.set)?;
     let host = engine::host_of(Some(arguments.host))?;
-    let task = Task {
-        shuffle: arguments.shuffle_ghosts,
-        plant: arguments.plant,
-        ..Task::new(&loaded, arguments.seed, host)
-    };
+    let task =
+        Task { shuffle: arguments.shuffle_ghosts, plant: arguments.plant, ..Task::new(&loaded, arguments.seed, host) };
     let (report, _) = engine::report(task, arguments.items_from.zip(arguments.items_to))?;
     serde_json::to_writer(out, &report).map_err(|e| Failure::from(io::Error::from(e)))?;
     Ok(Exit::Holds)

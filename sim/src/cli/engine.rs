@@ -244,9 +244,7 @@ fn explain(
 pub fn compare(left: Task<'_>, right: Task<'_>) -> Result<Compared, Failure> {
     let ((a, left_outcome), (b, right_outcome)) = (report(left, None)?, report(right, None)?);
     let difference = parting(&a, &b).map(|second| {
-        explain(["left", "right"], second, &mut |kept| {
-            Ok((report(left, Some(kept))?.0, report(right, Some(kept))?.0))
-        })
+        explain(["left", "right"], second, &mut |kept| Ok((report(left, Some(kept))?.0, report(right, Some(kept))?.0)))
     });
     Ok(Compared { left: left_outcome, right: right_outcome, difference: difference.transpose()? })
 }

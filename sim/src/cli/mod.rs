@@ -14,8 +14,8 @@ mod show;
 mod sweep;
 
 use crate::scenario::{self, Loaded, Problems};
-use crate::show::{Filter, Outcome};
 use crate::show::outcome::Verdict;
+use crate::show::{Filter, Outcome};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};

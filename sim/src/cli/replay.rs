@@ -36,9 +36,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
         return Err(engine::nondeterminism(difference));
     }
     let as_embedded = run.set.set.is_empty() && !scenario.ends_with(".toml");
-    if let Some(text) =
-        recorded::departure(scenario, run.seed, &replayed.outcome.digest).filter(|_| as_embedded)
-    {
+    if let Some(text) = recorded::departure(scenario, run.seed, &replayed.outcome.digest).filter(|_| as_embedded) {
         eprintln!("sim: {text}");
     }
     Ok(exit)

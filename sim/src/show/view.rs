@@ -64,9 +64,8 @@ impl FromStr for Filter {
         for part in text.split(',').filter(|p| !p.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
                 asked = true;
-                filter.level = part.parse().map_err(|_| {
-                    format!("`{part}` is neither info, debug or trace nor KEY=VALUE")
-                })?;
+                filter.level =
+                    part.parse().map_err(|_| format!("`{part}` is neither info, debug or trace nor KEY=VALUE"))?;
                 continue;
             };
             let time = || humantime::parse_duration(value).map_err(|e| format!("`{part}`: {e}"));
