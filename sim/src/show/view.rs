@@ -79,7 +79,8 @@ impl FromStr for Filter {
             }
         }
         // Who asks for an event or a partition means all of it.
-        if !asked && !(filter.event.is_empty() && filter.partition.is_empty()) {
+        let narrowed = !filter.event.is_empty() || !filter.partition.is_empty();
+        if narrowed && !asked {
             filter.level = Level::TRACE;
         }
         Ok(filter)
