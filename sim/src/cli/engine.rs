@@ -155,12 +155,19 @@ fn complete(task: Task<'_>, keep: Keep<'_>) -> Result<(Run, Finished), Failure> 
     Ok((run, finished))
 }
 
+/// Runs a scenario once.
+///
+/// # Errors
+/// If the run cannot go on (an events file with a bad line), or the host was not built in.
+pub fn run(loaded: &Loaded, seed: u64, host: Option<Host>) -> Result<Outcome, Failure> {
+    Ok(complete(Task::new(loaded, seed, host_of(host)?), Keep::Nothing)?.1.outcome)
+}
+
 /// Runs a scenario once; its trace goes where `trace` says.
 ///
 /// # Errors
-/// If the run cannot go on (an events file with a bad line), or the trace cannot be written.
-pub fn run(loaded: &Loaded, seed: u64, host: host::Host, trace: &super::TraceArguments) -> Result<Outcome, Failure> {
-    let task = Task::new(loaded, seed, host);
+/// As [`run`]; or the trace cannot be written.
+pub fn traced(task: Task<'_>, trace: &super::TraceArguments) -> Result<Outcome, Failure> {
     let mut file = match &trace.trace_json {
         Some(path) => {
             let file = std::fs::File::create(path);
@@ -168,9 +175,6 @@ pub fn run(loaded: &Loaded, seed: u64, host: host::Host, trace: &super::TraceArg
         }
         None => None,
     };
-    if trace.trace.is_none() && file.is_none() {
-        return Ok(complete(task, Keep::Nothing)?.1.outcome);
-    }
     // The filter says what goes into the file, too; alone, the file gets everything.
     let filter = trace.trace.clone().unwrap_or_else(Filter::all);
     let mut failed = None;

@@ -1,5 +1,6 @@
 //! `sim replay`: a scenario on both hosts, in two processes, bit for bit.
 
+use super::engine::Task;
 use super::{Exit, Failure, RunArguments, TraceArguments, engine, load, print, recorded};
 use crate::run::Plant;
 use crate::scenario::DEFAULT;
@@ -29,7 +30,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
     }
     let replayed = engine::replay(scenario, &run.set, &loaded, run.seed, host, *plant)?;
     if trace.wanted() {
-        engine::run(&loaded, run.seed, crate::host::Host::Loop, trace)?;
+        engine::traced(Task::new(&loaded, run.seed, crate::host::Host::Loop), trace)?;
     }
     let exit = print(&replayed.outcome, run.format, out)?;
     if let Some(difference) = replayed.difference {

@@ -1,5 +1,6 @@
 //! `sim run`: a scenario once.
 
+use super::engine::Task;
 use super::{Exit, Failure, RunArguments, TraceArguments, engine, load, print};
 use clap::Args;
 use std::io::Write;
@@ -16,7 +17,11 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
     let loaded = load(&arguments.scenario, &arguments.run.set)?;
-    let host = engine::host_of(arguments.run.host)?;
-    let outcome = engine::run(&loaded, arguments.run.seed, host, &arguments.trace)?;
+    let RunArguments { seed, host, .. } = arguments.run;
+    let outcome = if arguments.trace.wanted() {
+        engine::traced(Task::new(&loaded, seed, engine::host_of(host)?), &arguments.trace)?
+    } else {
+        engine::run(&loaded, seed, host)?
+    };
     print(&outcome, arguments.run.format, out)
 }
