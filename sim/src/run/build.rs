@@ -327,6 +327,7 @@ fn java_reader(reader: &Reader, scenario: &Scenario, bootstrap: &Arc<[Addr]>) ->
         ..NetworkConfig::new(Arc::clone(bootstrap))
     };
     let consumer = ConsumerConfig {
+        fixes: scenario.fixes,
         fetch_min_bytes: c.int("fetch.min.bytes") as u32,
         fetch_max_wait: c.ms("fetch.max.wait.ms"),
         fetch_max_bytes: c.int("fetch.max.bytes") as u32,
