@@ -1,5 +1,6 @@
 //! Who watches a run: the judge, the triggers of faults, and the latencies of readers.
 
+use super::Shuffle;
 use super::faults::Watcher;
 use crate::judge::Judge;
 use crate::world::Observer;
@@ -77,6 +78,8 @@ pub struct Seen {
     pub skews: Vec<Skew>,
     /// The cluster still forms: faults are not counted, triggers do not see it.
     pub forming: bool,
+    /// Under what numbers rows travel, if not their own.
+    pub shuffle: Option<Shuffle>,
 }
 impl Seen {
     pub(super) fn new(judge: Judge, watcher: Watcher, readers: usize) -> Self {
@@ -86,6 +89,7 @@ impl Seen {
             latencies: vec![Latencies::default(); readers],
             skews: vec![Skew::default(); readers],
             forming: true,
+            shuffle: None,
         }
     }
     pub(super) fn begin(&mut self, watcher: Watcher) {
@@ -102,6 +106,14 @@ impl Observer for Seen {
         }
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
+        let opened;
+        let shown = match self.shuffle {
+            Some(shuffle) => {
+                opened = Shown { batch: shuffle.opened(&shown.batch), ..shown.clone() };
+                &opened
+            }
+            None => shown,
+        };
         self.judge.shown(at, process, shown);
         if let Layer::Read(reader) = shown.layer {
             let latencies = &mut self.latencies[usize::from(reader)];

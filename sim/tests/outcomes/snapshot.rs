@@ -20,7 +20,8 @@ fn tenths(ms: u64) -> u64 {
 fn side(runs: &[Summary]) -> Json {
     let some = |n: u64| n.min(1);
     let layer = |r: &Summary, of: fn(&sim::show::outcome::Layer) -> u64| r.outcome.layers.values().map(of).max();
-    let producer = |r: &Summary, of: fn(&sim::show::outcome::Producer) -> u64| r.outcome.producers.values().map(of).sum();
+    let producer =
+        |r: &Summary, of: fn(&sim::show::outcome::Producer) -> u64| r.outcome.producers.values().map(of).sum();
     let expectations: serde_json::Map<_, _> = runs
         .first()
         .map(|r| &r.outcome.expectations)
@@ -63,5 +64,7 @@ pub fn check(shipped: &Shipped) -> Option<String> {
             insta::assert_json_snapshot!(name, seen);
         });
     };
-    catch_unwind(AssertUnwindSafe(compare)).err().map(|_| format!("{}: another outcome than in snapshots", shipped.name))
+    catch_unwind(AssertUnwindSafe(compare))
+        .err()
+        .map(|_| format!("{}: another outcome than in snapshots", shipped.name))
 }
