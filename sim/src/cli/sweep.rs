@@ -68,9 +68,21 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
     let seeds: Vec<u64> = (arguments.from..arguments.from + arguments.seeds).collect();
     let of = seeds.len();
     let result = sweep(&loaded, &seeds, arguments.threads, Host::Loop, &|done| bar(done, of));
-    writeln!(out, "{} over {} seeds from {}: combined digest {}", loaded.scenario.name, of, arguments.from, result.digest())?;
+    writeln!(
+        out,
+        "{} over {} seeds from {}: combined digest {}",
+        loaded.scenario.name,
+        of,
+        arguments.from,
+        result.digest()
+    )?;
     let violated: Vec<_> = result.violated().map(|r| r.seed).collect();
-    writeln!(out, "expectations violated in {} runs: {:?}", violated.len(), violated.iter().take(20).collect::<Vec<_>>())?;
+    writeln!(
+        out,
+        "expectations violated in {} runs: {:?}",
+        violated.len(),
+        violated.iter().take(20).collect::<Vec<_>>()
+    )?;
     let alarms: Vec<_> = result.alarms().collect();
     writeln!(out, "alarms in {} runs", alarms.len())?;
     for (run, text) in alarms.iter().take(20) {

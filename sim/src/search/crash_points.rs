@@ -6,8 +6,8 @@ use crate::scenario::Loaded;
 use crate::world::{CrashPoint, EffectKind};
 use model::base::{ProcessId, SimTime};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a sweep over crash points found.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +104,10 @@ fn try_point(base: &Run, loaded: &Loaded, seed: u64, point: CrashPoint, restart_
         Ok(alarm) => alarm,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
-            Some(format!("panic: {}", text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).into())).unwrap_or_default()))
+            Some(format!(
+                "panic: {}",
+                text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).into())).unwrap_or_default()
+            ))
         }
     }
 }

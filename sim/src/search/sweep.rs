@@ -138,13 +138,7 @@ fn one(loaded: &Loaded, seed: u64, host: Host) -> Summary {
 /// Runs `loaded` with every seed, on `threads` threads; `progress` is told how many are done.
 // Threads here each run whole simulations; nothing simulated sees them.
 #[allow(clippy::disallowed_methods)]
-pub fn sweep(
-    loaded: &Loaded,
-    seeds: &[u64],
-    threads: usize,
-    host: Host,
-    progress: &(dyn Fn(usize) + Sync),
-) -> Sweep {
+pub fn sweep(loaded: &Loaded, seeds: &[u64], threads: usize, host: Host, progress: &(dyn Fn(usize) + Sync)) -> Sweep {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(seeds.len()));
     std::thread::scope(|scope| {

@@ -37,8 +37,8 @@ mod views;
 use super::link::Link;
 use super::{Partitions, ReplicaManager, ReplicaOutput};
 use crate::base::{
-    BrokerEpoch, BrokerId, ConnId, Cx, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset, Port, Process, QuorumRole,
-    TopicId, TopicPartition,
+    BrokerEpoch, BrokerId, ConnId, Cx, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset, Port, Process,
+    QuorumRole, TopicId, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::messages::Message;
