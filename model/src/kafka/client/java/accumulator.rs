@@ -443,6 +443,10 @@ impl RecordAccumulator {
         let ends = firsts.map(|b| b.until(if b.attempts > 0 { b.backoff } else { self.config.linger }));
         ends.filter(|at| *at > now).min().unwrap_or(Millis::MAX)
     }
+    /// When the queued batches were created.
+    pub(super) fn queued_since(&self) -> impl Iterator<Item = Millis> {
+        self.batches.queues().flatten().map(|b| b.created)
+    }
     /// Takes every queued batch: the producer is at its end.
     pub fn take_all(&mut self) -> Vec<ProducerBatch> {
         self.batches.queues_mut().flat_map(|q| q.drain(..)).collect()
