@@ -1,7 +1,7 @@
 //! The command from outside: what goes where, and with which status it ends.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn sim(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sim")).args(arguments).output().unwrap()
@@ -111,4 +111,76 @@ fn statuses_are_as_promised() {
     ] {
         assert_eq!(sim(arguments).status.code(), Some(status), "{arguments:?}");
     }
+}
+
+/// A scenario that is over soon.
+const SOON: [&str; 3] = ["kafka/steady", "--set", "workload.duration=2 s"];
+
+#[test]
+fn every_status_can_be_had() {
+    let run = |arguments: &[&str]| sim(&[arguments, &SOON].concat());
+    let status = |arguments: &[&str]| run(arguments).status.code();
+    assert_eq!(status(&["run"]), Some(0));
+    assert_eq!(status(&["replay"]), Some(0));
+    assert_eq!(status(&["run", "--set", "topics.events.config.max.message.bytes=100"]), Some(1));
+    assert_eq!(status(&["run", "--set", "workload.rate=often"]), Some(2));
+    assert_eq!(status(&["run", "--trace=loud"]), Some(2));
+    assert_eq!(status(&["run", "--trace-json", "no/such/folder/trace.jsonl"]), Some(2));
+    assert_eq!(status(&["replay", "--plant", "hash-order"]), Some(3));
+    // A status is told by the last line of a violation, too: it makes the run again.
+    let violated = run(&["run", "--set", "topics.events.config.max.message.bytes=100"]);
+    let last = text(&violated.stdout).lines().last().map(str::to_owned).unwrap();
+    assert!(last.starts_with("sim replay kafka/steady --seed 42 --set topics.events.config"), "{last}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_that_is_full_is_an_internal_error_and_a_closed_pipe_is_none() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_sim")).arg("list").stdout(full).stderr(Stdio::null()).status();
+    assert_eq!(status.unwrap().code(), Some(70));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sim")).arg("schema").stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn diff_names_the_first_event_that_differs_with_its_causes() {
+    for other in [&["--changed"][..], &["--other-seed", "43"], &["--other-set", "workload.rate=999"]] {
+        let out = sim(&[&["diff"], &SOON[..], other].concat());
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        let out = text(&out.stdout);
+        let mut lines = out.lines();
+        let first = lines.next().unwrap();
+        assert!(first.starts_with("the chains part in simulated second "), "{first}");
+        for side in ["left: ", "right: "] {
+            let at = out.lines().position(|l| l.starts_with(side)).unwrap_or_else(|| panic!("no {side}in\n{out}"));
+            assert!(out.lines().nth(at).unwrap().contains(" (process "), "{out}");
+            assert!(out.lines().nth(at + 1).unwrap().starts_with("    caused by "), "{out}");
+        }
+        assert!(out.lines().any(|l| l.starts_with("digest ") && l.contains(" | digest ")), "{out}");
+    }
+    let same = sim(&[&["diff"], &SOON[..]].concat());
+    assert!(text(&same.stdout).starts_with("no event differs\n"), "{}", text(&same.stdout));
+}
+
+#[test]
+fn a_trace_is_logged_at_simulated_time_and_written_as_json() {
+    let file = File::new("trace.jsonl", b"");
+    let trace = ["--trace=event=became-leader,process=broker 1,to=1h", "--trace-json", file.path()];
+    let out = sim(&[&["run"], &SOON[..], &trace].concat());
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).starts_with("kafka/steady seed 42: holds"));
+    let written = std::fs::read_to_string(file.path()).unwrap();
+    let log = text(&out.stderr);
+    assert!(log.lines().count() >= 2 && log.lines().count() == written.lines().count(), "{log}");
+    for (logged, line) in log.lines().zip(written.lines()) {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&json["name"], &json["who"]), (&"became-leader".into(), &"broker 1".into()));
+        let ns = json["at_ns"].as_u64().unwrap();
+        let at = format!("{}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000);
+        assert!(logged.trim_start().starts_with(&at), "{at} in {logged}");
+    }
+    let plain = sim(&[&["run"], &SOON[..]].concat());
+    assert_eq!(plain.stdout, out.stdout, "looking changes nothing");
 }

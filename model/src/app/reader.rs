@@ -1,11 +1,13 @@
 //! An application that reads topics with a plain consumer and hands every record to the judge.
 
 use super::APP;
-use crate::base::{Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, SimTime, TopicPartition};
+use crate::base::{Addr, Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, SimTime, TopicPartition};
 use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient, NetworkConfig};
 use crate::kafka::client::java_consumer::{ConsumerConfig, JavaConsumer, TopicHashes};
-use crate::kafka::messages::Message;
+use crate::kafka::client::rdkafka::{RdConfig, RdNetwork, RdNetworkClient};
+use crate::kafka::client::rdkafka_consumer::{Consumed, RdConsumer, RdConsumerConfig, Start, Toppar, TopparState};
+use crate::kafka::messages::{Message, OffsetSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,6 +16,15 @@ use std::sync::Arc;
 pub enum ReaderClientConfig {
     /// The Java client.
     Java(Box<NetworkConfig>, Arc<ConsumerConfig>, TopicHashes),
+    /// librdkafka. It begins at the end of the log that the policy names, at the earliest record if that is `error`.
+    Librdkafka {
+        /// Where to find the cluster.
+        bootstrap: Arc<[Addr]>,
+        /// What concerns connections.
+        connections: Box<RdConfig>,
+        /// What concerns reading.
+        consumer: Arc<RdConsumerConfig>,
+    },
 }
 
 /// How a reader is started.
@@ -34,7 +45,14 @@ pub struct ReaderAppConfig {
 #[derive(Clone, Debug)]
 enum Client {
     Java(Box<NetworkClient>, Box<JavaConsumer>),
+    Librdkafka(Box<RdNetworkClient>, Box<RdConsumer>),
 }
+
+/// The port of librdkafka's own threads: they fetch while the application works.
+const THREADS: Port = Port(2);
+/// Messages that a librdkafka application asks for at a time. Their order does not depend on it, only for how long
+/// the client counts them as queued.
+const CONSUME: u32 = 1_000;
 
 /// A reader.
 #[derive(Clone, Debug)]
@@ -43,6 +61,8 @@ pub struct ReaderApp {
     client: Client,
     positions: BTreeMap<TopicPartition, Offset>,
     deadline: Option<SimTime>,
+    /// librdkafka: the application has records in hand, or is about to look.
+    consuming: bool,
 }
 
 impl ReaderApp {
@@ -53,35 +73,57 @@ impl ReaderApp {
                 let net = NetworkClient::new((**network).clone(), Dice::Stream(cx.stream("network")));
                 let mut java = JavaConsumer::new(Arc::clone(consumer), hashes.clone());
                 java.assign(&config.partitions);
+                cx.wake_port(APP, Some(cx.now));
                 Client::Java(Box::new(net), Box::new(java))
             }
+            ReaderClientConfig::Librdkafka { bootstrap, connections, consumer } => {
+                let mut rd = RdConsumer::new(Arc::clone(consumer));
+                let start = Start::End(consumer.auto_offset_reset.unwrap_or(OffsetSpec::Earliest));
+                let assignment: Vec<_> = config.partitions.iter().map(|tp| (*tp, start)).collect();
+                rd.assign(&assignment);
+                let (connections, stream) = ((**connections).clone(), cx.stream("network"));
+                let net = RdNetwork::new(connections, bootstrap.to_vec(), &config.partitions, stream, cx.millis());
+                cx.wake_port(THREADS, Some(cx.now));
+                Client::Librdkafka(Box::new(RdNetworkClient::new(net)), Box::new(rd))
+            }
         };
-        cx.wake_port(APP, Some(cx.now));
-        Self { config: Arc::clone(config), client, positions: BTreeMap::new(), deadline: None }
+        let config = Arc::clone(config);
+        Self { config, client, positions: BTreeMap::new(), deadline: None, consuming: false }
     }
 
-    /// One thread.
-    pub fn lane(&self, _: Port) -> Lane {
-        Lane(0)
+    /// The Java client has one thread, librdkafka its own beside the application's.
+    pub fn lane(&self, port: Port) -> Lane {
+        Lane(u16::from(port == THREADS))
     }
 
     /// Takes an input.
     pub fn step<W>(&mut self, input: Input<Message>, cx: &mut Cx<'_, Message, W>) {
-        match input {
-            Input::Wake => self.deadline = None,
-            Input::Message { .. } | Input::Connection(..) => match &mut self.client {
-                Client::Java(net, _) => {
-                    net.input(input);
-                }
-            },
-            _ => return,
+        let woken = matches!(input, Input::Wake);
+        if !woken && !matches!(input, Input::Message { .. } | Input::Connection(..)) {
+            return;
         }
-        self.turn(cx);
+        match &mut self.client {
+            Client::Librdkafka(..) if cx.port == APP => return self.consume(cx),
+            Client::Java(net, _) => {
+                net.input(input);
+            }
+            Client::Librdkafka(net, _) => {
+                net.input(input);
+            }
+        }
+        if woken {
+            self.deadline = None;
+        }
+        match &self.client {
+            Client::Java(..) => self.turn(cx),
+            Client::Librdkafka(..) => self.serve(cx),
+        }
     }
 
+    /// One round of the Java client: at most one poll that gives records.
     fn turn<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let Client::Java(net, consumer) = &mut self.client else { return };
         let now = cx.millis();
-        let Client::Java(net, consumer) = &mut self.client;
         let mut delivered = Vec::new();
         let mut records = 0u64;
         let mut again = Millis::MAX;
@@ -108,24 +150,66 @@ impl ReaderApp {
         }
         net.poll(Millis::ZERO, now);
         net.carry_out(cx);
-        let busy = records > 0;
-        if busy {
-            cx.work(Nanos(self.config.record.0 * records));
-        }
-        self.deliver(&delivered, cx);
-        let Client::Java(net, consumer) = &mut self.client;
         let at = if again == now {
             cx.now + self.config.poll_every
         } else {
             SimTime::at(again.min(net.deadline(now)).min(consumer.wake_at(now, &**net))).max(cx.now)
         };
-        if self.deadline != Some(at) {
-            self.deadline = Some(at);
-            cx.wake_port(APP, Some(at));
+        self.deliver(&delivered, records, cx);
+        self.wake(APP, Some(at), cx);
+    }
+
+    /// One round of librdkafka's threads: answers to the queue, requests to the brokers. Wakes an application that waits.
+    fn serve<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let Client::Librdkafka(net, consumer) = &mut self.client else { return };
+        let now = cx.millis();
+        loop {
+            let completed = net.network.poll(now);
+            for done in &completed {
+                consumer.on_completed(done, now, &mut net.network);
+            }
+            consumer.serve(now, &mut net.network);
+            if completed.is_empty() {
+                break;
+            }
+        }
+        net.carry_out(cx);
+        let at = net.wake_at(consumer.wake_at(now, &net.network), now);
+        if !self.consuming && consumer.queue().messages() > 0 {
+            self.consuming = true;
+            cx.wake_port(APP, Some(cx.now));
+        }
+        self.wake(THREADS, at, cx);
+    }
+
+    /// The librdkafka application: takes what there is, works on it, looks again.
+    fn consume<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let Client::Librdkafka(_, consumer) = &mut self.client else { return };
+        let mut consumed = Vec::new();
+        let taken = consumer.consume(CONSUME, &mut consumed);
+        self.consuming = !consumed.is_empty();
+        if !self.consuming {
+            return;
+        }
+        // The queue has room again: its threads look.
+        self.wake(THREADS, Some(cx.now), cx);
+        // Errors are for a log; reading goes on by itself, or has stopped for good (`auto.offset.reset` = error).
+        let slices = consumed.into_iter().filter_map(|c| if let Consumed::Records(s) = c { Some(s) } else { None });
+        let delivered: Vec<_> = slices.collect();
+        self.deliver(&delivered, u64::from(taken), cx);
+        let busy = Nanos(self.config.record.0 * u64::from(taken));
+        cx.wake_port(APP, Some(cx.now + busy + self.config.poll_every));
+    }
+
+    fn wake<W>(&mut self, port: Port, at: Option<SimTime>, cx: &mut Cx<'_, Message, W>) {
+        if self.deadline != at {
+            self.deadline = at;
+            cx.wake_port(port, at);
         }
     }
 
-    fn deliver<W>(&mut self, slices: &[Slice], cx: &mut Cx<'_, Message, W>) {
+    /// The application is given records and works on them.
+    fn deliver<W>(&mut self, slices: &[Slice], records: u64, cx: &mut Cx<'_, Message, W>) {
         let layer = Layer::Read(self.config.number);
         for s in slices {
             let (tp, next) = (s.tp, s.next());
@@ -134,6 +218,9 @@ impl ReaderApp {
                 cx.emit(Event::Position { tp, offset: s.first(), reset: true });
             }
             cx.show(Shown { layer, tp, base: s.base, from: s.from, to: s.to, batch: Arc::clone(&s.batch) });
+        }
+        if records > 0 {
+            cx.work(Nanos(self.config.record.0 * records));
         }
     }
 
@@ -145,6 +232,13 @@ impl ReaderApp {
     pub fn position(&self, tp: TopicPartition) -> Option<Offset> {
         match &self.client {
             Client::Java(_, consumer) => consumer.position(tp),
+            // The client's own position is that of the last message taken: none before the first. With nothing queued the
+            // application stands where the next fetch begins.
+            Client::Librdkafka(_, consumer) if consumer.queue().messages() == 0 => {
+                let active = |t: &&Toppar| t.tp == tp && t.state == TopparState::Active;
+                consumer.toppars().iter().find(active).map(|t| t.fetch_offset).or_else(|| consumer.position(tp))
+            }
+            Client::Librdkafka(_, consumer) => consumer.position(tp),
         }
     }
     /// What it reads.

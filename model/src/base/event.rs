@@ -320,6 +320,26 @@ impl Event {
     }
 }
 
+impl Event {
+    /// The partition it is about, if it is about one.
+    pub const fn partition(&self) -> Option<TopicPartition> {
+        match *self {
+            Self::PartitionChanged { tp, .. }
+            | Self::BecameLeader { tp, .. }
+            | Self::BecameFollower { tp, .. }
+            | Self::Appended { tp, .. }
+            | Self::Truncated { tp, .. }
+            | Self::HighWatermark { tp, .. }
+            | Self::ProduceAnswered { tp, .. }
+            | Self::Acked { tp, .. }
+            | Self::SendFailed { tp, .. }
+            | Self::Retried { tp, .. }
+            | Self::Position { tp, .. }
+            | Self::LogOpened { tp, .. } => Some(tp),
+            _ => None,
+        }
+    }
+}
 impl Feed for Event {
     fn feed(&self, c: &mut Chain) {
         match *self {

@@ -1,5 +1,6 @@
 //! `sim diff`: two runs, the first event in which they differ, and their outcomes side by side.
 
+use super::engine::Task;
 use super::{Exit, Failure, Format, RunArguments, SetArguments, engine, load};
 use crate::scenario::{Changed, Loaded};
 use clap::Args;
@@ -27,16 +28,19 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
     let left = load(&arguments.scenario, &arguments.run.set)?;
     let right = if arguments.changed {
-        let Some(Changed { scenario, .. }) = left.changed.clone() else {
+        let Some(Changed { scenario, what, .. }) = left.changed.clone() else {
             return Err(Failure::usage(format!("`{}` names no change", left.scenario.name)));
         };
-        Loaded { scenario, changed: None, ..left.clone() }
+        // A change by `set` is made again by `--set`; others have no such line.
+        let set = left.set.iter().cloned().chain(what.contains('=').then_some(what)).collect();
+        Loaded { scenario, changed: None, set, ..left.clone() }
     } else {
         let set = arguments.run.set.set.iter().chain(&arguments.other_set).cloned().collect();
         load(arguments.other.as_ref().unwrap_or(&arguments.scenario), &SetArguments { set })?
     };
     let seeds = (arguments.run.seed, arguments.other_seed.unwrap_or(arguments.run.seed));
-    let compared = engine::compare((&left, seeds.0), (&right, seeds.1), arguments.run.host)?;
+    let host = engine::host_of(arguments.run.host)?;
+    let compared = engine::compare(Task::new(&left, seeds.0, host), Task::new(&right, seeds.1, host))?;
     match arguments.run.format {
         Format::Text => {
             let difference = compared.difference.as_deref().unwrap_or("no event differs");

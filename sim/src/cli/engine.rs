@@ -1,21 +1,83 @@
 //! What the commands ask of the part that runs worlds.
 
-use super::{Exit, Failure, Host};
-use crate::host;
-use crate::run::{Finished, Run, finish};
+use super::{Exit, Failure, Host, SetArguments};
+use crate::host::{self, Drive};
+use crate::run::{Finished, Plant, Run, Shuffle, finish};
 use crate::scenario::Loaded;
-use crate::show::Outcome;
-use crate::world::{Item, Recorder};
+use crate::show::{Filter, Line, Outcome, first_difference, with_view};
+use crate::world::{Item, Lifecycle, NoLifecycle, Recorder};
+use clap::ValueEnum as _;
+use model::base::Nanos;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
-/// A replay: the run on every host that was built in.
-#[derive(Clone, Debug)]
-pub struct Replayed {
-    /// The outcome.
-    pub outcome: Outcome,
-    /// Whether all chains are equal, and the first difference if not.
-    pub difference: Option<String>,
+/// One run: of what, by what, and what is done to it that must not matter.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// The scenario.
+    pub loaded: &'a Loaded,
+    /// The seed.
+    pub seed: u64,
+    /// What drives it.
+    pub host: host::Host,
+    /// Another permutation of the ghosts.
+    pub shuffle: Option<u64>,
+    /// A nondeterminism, to prove that it is found.
+    pub plant: Option<Plant>,
 }
+impl<'a> Task<'a> {
+    /// A plain run.
+    pub fn new(loaded: &'a Loaded, seed: u64, host: host::Host) -> Self {
+        Self { loaded, seed, host, shuffle: None, plant: None }
+    }
+    fn begin(&self, seed: u64) -> Result<Run, Failure> {
+        let scenario = Arc::new(self.loaded.scenario.clone());
+        let mut run = Run::new(&scenario, seed).map_err(|e| Failure::usage(&e))?;
+        if let Some(plant) = self.plant {
+            run.plant(plant);
+        }
+        if let Some(key) = self.shuffle {
+            run.shuffle_ghosts(Shuffle::new(key));
+        }
+        Ok(run)
+    }
+}
+
+/// Simulated seconds, first and last.
+type Seconds = (u64, u64);
+/// Who is handed the items of a trace.
+type Sink<'a> = &'a mut dyn FnMut(&Run, &Item);
+
+/// What a run tells of itself to whoever compares it with another, perhaps in another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Links of the digest chain, one a simulated second, in hexadecimal.
+    pub chain: Vec<String>,
+    /// Digest of the outcome, but for the name of the host.
+    pub outcome: String,
+    /// The trace of the seconds that were asked for.
+    pub items: Vec<Line>,
+}
+impl Report {
+    fn of(run: &mut Run, finished: &Finished) -> Self {
+        let outcome = Outcome { host: String::new(), ..finished.outcome.clone() };
+        let json = serde_json::to_vec(&outcome).expect("an outcome is JSON");
+        let items = run.world.take_recorded();
+        Self {
+            chain: finished.digest.seconds.iter().map(|link| format!("{link:016x}")).collect(),
+            outcome: format!("{:016x}", xxh3_64(&json)),
+            items: items.iter().map(|i| Line::new(i, run.name_of(i.process))).collect(),
+        }
+    }
+    /// The run's identity.
+    pub fn identity(&self) -> &str {
+        self.chain.last().map_or("", String::as_str)
+    }
+}
+
 /// Two runs side by side.
 #[derive(Clone, Debug)]
 pub struct Compared {
@@ -26,97 +88,258 @@ pub struct Compared {
     /// The first event that differs, with the causes of both sides; `None` if the chains are equal.
     pub difference: Option<String>,
 }
+/// A replay: the run here in the loop, and in a child process on the other host.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// What differs: links of the chain, or the outcome; the first event that does if there is one.
+    pub difference: Option<String>,
+}
 
-fn host_of(host: Option<Host>) -> host::Host {
+/// The host that was asked for, else the best that is there.
+///
+/// # Errors
+/// If it was not built in.
+pub fn host_of(host: Option<Host>) -> Result<host::Host, Failure> {
     match host {
-        Some(Host::Loop) => host::Host::Loop,
-        Some(Host::Madsim) => host::Host::Madsim,
-        None => host::Host::default_host(),
+        Some(Host::Madsim) if !cfg!(madsim) => {
+            Err(Failure::usage("only the loop host is built in: build with `--cfg madsim` in RUSTFLAGS for the other"))
+        }
+        Some(Host::Loop) => Ok(host::Host::Loop),
+        Some(Host::Madsim) => Ok(host::Host::Madsim),
+        None => Ok(host::Host::default_host()),
     }
 }
 
+/// Hands on the trace as the run goes, so that it need not be kept.
+struct Watched<'r, 's> {
+    run: &'r mut Run,
+    sink: Sink<'s>,
+}
+impl Drive for Watched<'_, '_> {
+    fn turn(&mut self, life: &mut impl Lifecycle) -> bool {
+        let goes_on = self.run.turn(life);
+        for item in self.run.world.take_recorded() {
+            (self.sink)(self.run, &item);
+        }
+        goes_on
+    }
+}
+
+/// What is kept of a run's trace.
+enum Keep<'a> {
+    Nothing,
+    Seconds(Seconds),
+    Stream(Sink<'a>),
+}
+
 /// A run from begin to end.
-fn complete(
-    loaded: &Loaded,
-    seed: u64,
-    host: host::Host,
-    recorder: Option<Recorder>,
-) -> Result<(Run, Finished), Failure> {
-    let scenario = Arc::new(loaded.scenario.clone());
-    let bad_line = |e: &crate::workload::LineError| Failure::Other(Exit::Usage, e.to_string());
-    let mut run = Run::new(&scenario, seed).map_err(|e| bad_line(&e))?;
-    if let Some(recorder) = recorder {
-        run.record(recorder);
+fn complete(task: Task<'_>, keep: Keep<'_>) -> Result<(Run, Finished), Failure> {
+    let mut run = task.begin(task.seed)?;
+    match keep {
+        Keep::Nothing => task.host.drive(&mut run, task.seed),
+        Keep::Seconds((from, to)) => {
+            run.record(Recorder::new(from, to));
+            task.host.drive(&mut run, task.seed);
+        }
+        Keep::Stream(sink) => {
+            run.record(Recorder::new(0, u64::MAX));
+            task.host.drive(&mut Watched { run: &mut run, sink }, task.seed);
+        }
     }
-    host.drive(&mut run, seed);
     if let Some(error) = run.error() {
-        return Err(bad_line(error));
+        return Err(Failure::usage(error));
     }
-    let finished = finish(&mut run, loaded, host);
+    let finished = finish(&mut run, task.loaded, task.host);
     Ok((run, finished))
 }
 
 /// Runs a scenario once.
 ///
 /// # Errors
-/// If the run cannot go on (an events file with a bad line).
+/// If the run cannot go on (an events file with a bad line), or the host was not built in.
 pub fn run(loaded: &Loaded, seed: u64, host: Option<Host>) -> Result<Outcome, Failure> {
-    Ok(complete(loaded, seed, host_of(host), None)?.1.outcome)
+    Ok(complete(Task::new(loaded, seed, host_of(host)?), Keep::Nothing)?.1.outcome)
 }
 
-/// The first simulated second in which two chains differ.
-fn first_difference(left: &[u64], right: &[u64]) -> Option<u64> {
-    let both = left.len().max(right.len());
-    (0..both).find(|i| left.get(*i) != right.get(*i)).map(|i| i as u64)
+/// Runs a scenario once; its trace goes where `trace` says.
+///
+/// # Errors
+/// As [`run`]; or the trace cannot be written.
+pub fn traced(task: Task<'_>, trace: &super::TraceArguments) -> Result<Outcome, Failure> {
+    let mut file = match &trace.trace_json {
+        Some(path) => {
+            let file = std::fs::File::create(path);
+            Some(std::io::BufWriter::new(file.map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?))
+        }
+        None => None,
+    };
+    // The filter says what goes into the file, too; alone, the file gets everything.
+    let filter = trace.trace.clone().unwrap_or_else(Filter::all);
+    let mut failed = None;
+    let outcome = with_view(|log| {
+        let mut sink = |run: &Run, item: &Item| {
+            if !filter.shows(run, item) {
+                return;
+            }
+            if trace.trace.is_some() {
+                log(run, item);
+            }
+            if let Some(file) = file.as_mut().filter(|_| failed.is_none()) {
+                let line = Line::new(item, run.name_of(item.process));
+                let written = serde_json::to_writer(&mut *file, &line).map_err(std::io::Error::from);
+                failed = written.and_then(|()| writeln!(file)).err();
+            }
+        };
+        complete(task, Keep::Stream(&mut sink)).map(|(_, finished)| finished.outcome)
+    })?;
+    if let Some(mut file) = file {
+        failed = failed.or(file.flush().err());
+    }
+    failed.map_or(Ok(outcome), |e| Err(e.into()))
 }
 
-/// Runs a scenario on both hosts and compares every link of their chains.
+/// A run, told as a [`Report`], with the trace of some seconds if they are asked for.
 ///
 /// # Errors
 /// As [`run`].
-pub fn replay(loaded: &Loaded, seed: u64, host: Option<Host>) -> Result<Replayed, Failure> {
-    let (_, here) = complete(loaded, seed, host::Host::Loop, None)?;
-    let (_, there) = complete(loaded, seed, host_of(host), None)?;
-    let second = first_difference(&here.digest.seconds, &there.digest.seconds);
-    let difference = match second {
-        None => None,
-        Some(second) => Some(explain((loaded, seed, host::Host::Loop), (loaded, seed, host_of(host)), second)?),
-    };
-    Ok(Replayed { outcome: there.outcome, difference })
+pub fn report(task: Task<'_>, seconds: Option<Seconds>) -> Result<(Report, Outcome), Failure> {
+    let (mut run, finished) = complete(task, seconds.map_or(Keep::Nothing, Keep::Seconds))?;
+    Ok((Report::of(&mut run, &finished), finished.outcome))
+}
+
+/// The first simulated second in which two chains differ.
+fn parting(left: &Report, right: &Report) -> Option<u64> {
+    let both = left.chain.len().max(right.chain.len());
+    (0..both).find(|i| left.chain.get(*i) != right.chain.get(*i)).map(|i| i as u64)
+}
+
+/// Runs both sides again, keeps the trace of the second in which they parted, and tells the first event that differs. What
+/// is not deterministic may part elsewhere the next time: then that second is looked at, and in the end every second.
+fn explain(
+    names: [&str; 2],
+    second: u64,
+    again: &mut dyn FnMut(Seconds) -> Result<(Report, Report), Failure>,
+) -> Result<String, Failure> {
+    const TRIES: u32 = 4;
+    let mut second = second;
+    for n in 0..=TRIES {
+        // The second before as well: causes often lie there.
+        let kept = if n == TRIES { (0, u64::MAX) } else { (second.saturating_sub(1), second) };
+        let (left, right) = again(kept)?;
+        match parting(&left, &right) {
+            Some(at) if (kept.0..=kept.1).contains(&at) => {
+                if let Some(text) = first_difference(names, &left.items, &right.items) {
+                    return Ok(format!("the chains part in simulated second {at}; {text}"));
+                }
+            }
+            Some(at) => second = at,
+            None => {}
+        }
+    }
+    Ok(format!("the chains parted in simulated second {second}, but not again when both sides ran once more"))
 }
 
 /// Runs two scenarios and finds the first event that differs.
 ///
 /// # Errors
 /// As [`run`].
-pub fn compare(left: (&Loaded, u64), right: (&Loaded, u64), host: Option<Host>) -> Result<Compared, Failure> {
-    let host = host_of(host);
-    let (_, a) = complete(left.0, left.1, host, None)?;
-    let (_, b) = complete(right.0, right.1, host, None)?;
-    let difference = match first_difference(&a.digest.seconds, &b.digest.seconds) {
-        None => None,
-        Some(second) => Some(explain((left.0, left.1, host), (right.0, right.1, host), second)?),
-    };
-    Ok(Compared { left: a.outcome, right: b.outcome, difference })
+pub fn compare(left: Task<'_>, right: Task<'_>) -> Result<Compared, Failure> {
+    let ((a, left_outcome), (b, right_outcome)) = (report(left, None)?, report(right, None)?);
+    let difference = parting(&a, &b).map(|second| {
+        explain(["left", "right"], second, &mut |kept| Ok((report(left, Some(kept))?.0, report(right, Some(kept))?.0)))
+    });
+    Ok(Compared { left: left_outcome, right: right_outcome, difference: difference.transpose()? })
 }
 
-/// Runs both again, keeps the trace of the second in which they part, and tells the first item that differs.
-fn explain(
-    left: (&Loaded, u64, host::Host),
-    right: (&Loaded, u64, host::Host),
-    second: u64,
-) -> Result<String, Failure> {
-    // The second before as well: causes often lie there.
-    let recorder = || Some(Recorder::new(second.saturating_sub(1), second));
-    let (a, _) = complete(left.0, left.1, left.2, recorder())?;
-    let (b, _) = complete(right.0, right.1, right.2, recorder())?;
-    Ok(crate::show::first_difference(a.world.recorded(), b.world.recorded(), second))
+/// The run of a task in a child process: nothing that this process keeps reaches it.
+struct Child(std::process::Child);
+impl Child {
+    fn spawn(which: &str, set: &SetArguments, task: Task<'_>, seconds: Option<Seconds>) -> Result<Self, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["chain", "--seed", &task.seed.to_string(), "--host", task.host.name()]);
+        command.args(set.set.iter().map(|s| format!("--set={s}")));
+        if let Some(plant) = task.plant.and_then(|p| p.to_possible_value()) {
+            command.args(["--plant", plant.get_name()]);
+        }
+        if let Some(key) = task.shuffle {
+            command.args(["--shuffle-ghosts", &key.to_string()]);
+        }
+        if let Some((from, to)) = seconds {
+            command.args(["--items-from", &from.to_string(), "--items-to", &to.to_string()]);
+        }
+        command.args(["--", which]).stdin(Stdio::null()).stdout(Stdio::piped());
+        Ok(Self(command.spawn()?))
+    }
+    fn report(self) -> Result<Report, Failure> {
+        let output = self.0.wait_with_output()?;
+        if !output.status.success() {
+            return Err(Failure::internal(format!("the run in the child process failed ({})", output.status)));
+        }
+        serde_json::from_slice(&output.stdout).map_err(|e| Failure::internal(format!("the child's report: {e}")))
+    }
+}
+
+/// Leaves in this process what a run may leave behind: a few simulated seconds of another seed. A static or a cache that
+/// survives a run then shows as a difference from the child process, which comes fresh.
+fn leave_traces(task: Task<'_>) -> Result<(), Failure> {
+    const WORK: Nanos = Nanos::millis(2000);
+    let mut run = task.begin(!task.seed)?;
+    while run.turn(&mut NoLifecycle) && !(run.has_begun() && run.world.now() > run.origin + WORK) {}
+    Ok(())
+}
+
+/// Runs a scenario in the loop here, after another run and under its true ledger numbers, and on `host` in a child process,
+/// fresh and under shuffled ones; compares chains link by link, and outcomes.
+///
+/// # Errors
+/// As [`run`]; or the child cannot be run.
+pub fn replay(
+    which: &str,
+    set: &SetArguments,
+    loaded: &Loaded,
+    seed: u64,
+    host: host::Host,
+    plant: Option<Plant>,
+) -> Result<Replayed, Failure> {
+    let here = Task { plant, ..Task::new(loaded, seed, host::Host::Loop) };
+    let there = Task { host, shuffle: Some(seed), ..here };
+    let both = |seconds: Option<Seconds>| {
+        let child = Child::spawn(which, set, there, seconds)?;
+        let here = leave_traces(here).and_then(|()| report(here, seconds));
+        // The child is waited for also when this side failed.
+        let there = child.report();
+        let (here, outcome) = here?;
+        Ok::<_, Failure>((here, there?, outcome))
+    };
+    let (a, b, mut outcome) = both(None)?;
+    let names = ["loop host, this process".to_owned(), format!("{} host, child process", host.name())];
+    let difference = match parting(&a, &b) {
+        Some(second) => Some(explain([&names[0], &names[1]], second, &mut |kept| {
+            let (a, b, _) = both(Some(kept))?;
+            Ok((a, b))
+        })?),
+        None if a.outcome != b.outcome => Some("the chains are equal, but the outcomes differ".into()),
+        None => {
+            // It is the outcome of both.
+            outcome.host = host.name().into();
+            None
+        }
+    };
+    Ok(Replayed { outcome, difference })
 }
 
 /// For whoever looks at traces: the items of some seconds of a run.
 ///
 /// # Errors
 /// As [`run`].
-pub fn trace(loaded: &Loaded, seed: u64, recorder: Recorder) -> Result<Vec<Item>, Failure> {
-    Ok(complete(loaded, seed, host::Host::Loop, Some(recorder))?.0.world.take_recorded())
+pub fn trace(loaded: &Loaded, seed: u64, from: u64, to: u64) -> Result<Vec<Item>, Failure> {
+    let (mut run, _) = complete(Task::new(loaded, seed, host::Host::Loop), Keep::Seconds((from, to)))?;
+    Ok(run.world.take_recorded())
+}
+
+/// The status of a run that is not deterministic.
+pub fn nondeterminism(difference: String) -> Failure {
+    Failure::Other(Exit::Nondeterminism, difference)
 }

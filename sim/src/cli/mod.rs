@@ -1,9 +1,12 @@
 //! The `sim` command: one file a subcommand. Data goes to stdout, everything else to stderr.
 
+mod chain;
 mod check;
 mod diff;
+mod digests;
 pub mod engine;
 mod list;
+pub mod recorded;
 mod replay;
 mod run;
 mod schema;
@@ -11,11 +14,12 @@ mod show;
 mod sweep;
 
 use crate::scenario::{self, Loaded, Problems};
-use crate::show::Outcome;
 use crate::show::outcome::Verdict;
+use crate::show::{Filter, Outcome};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// A deterministic simulation testbed for exactly-once streaming pipelines.
@@ -46,6 +50,10 @@ enum Command {
     Diff(diff::Arguments),
     /// Run a scenario over many seeds, or over every crash point, and add up what was found.
     Sweep(sweep::Arguments),
+    /// Print the digest of every scenario, as snapshots/digests.toml holds them.
+    Digests(digests::Arguments),
+    #[command(hide = true)]
+    Chain(chain::Arguments),
 }
 
 /// What the process ends with.
@@ -128,12 +136,29 @@ pub enum Host {
 
 /// Which scenario, with what changed.
 #[derive(Clone, Debug, Args)]
-struct SetArguments {
+pub struct SetArguments {
     /// Set one value of the scenario before it is checked: a TOML path and a value, as in
     /// `cluster.config.broker.session.timeout.ms=6000`. May be given several times.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
 }
+/// Where the trace goes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TraceArguments {
+    /// Log what happens on stderr, at simulated time: info (life cycle and faults), debug (events) or trace (everything),
+    /// narrowed by process=, partition=, event=, from= and to=, as in `--trace=debug,process=broker 1,from=10s`.
+    #[arg(long, value_name = "FILTER", num_args = 0..=1, require_equals = true, default_missing_value = "info")]
+    trace: Option<Filter>,
+    /// Write the trace into a file, one JSON object a line: everything, or what --trace lets through.
+    #[arg(long, value_name = "FILE")]
+    trace_json: Option<PathBuf>,
+}
+impl TraceArguments {
+    const fn wanted(&self) -> bool {
+        self.trace.is_some() || self.trace_json.is_some()
+    }
+}
+
 /// What a run needs besides its scenario.
 #[derive(Clone, Debug, Args)]
 struct RunArguments {
@@ -171,6 +196,8 @@ pub fn main() -> Exit {
         Command::Replay(a) => replay::run(&a, &mut out),
         Command::Diff(a) => diff::run(&a, &mut out),
         Command::Sweep(a) => sweep::run(&a, &mut out),
+        Command::Digests(a) => digests::run(&a, &mut out),
+        Command::Chain(a) => chain::run(&a, &mut out),
     };
     let result = result.and_then(|exit| Ok(out.flush().map(|()| exit)?));
     result.unwrap_or_else(|failure| report(&failure))

@@ -1,6 +1,8 @@
-//! `sim replay`: a scenario on both hosts, bit for bit.
+//! `sim replay`: a scenario on both hosts, in two processes, bit for bit.
 
-use super::{Exit, Failure, RunArguments, engine, load, print};
+use super::engine::Task;
+use super::{Exit, Failure, RunArguments, TraceArguments, engine, load, print, recorded};
+use crate::run::Plant;
 use crate::scenario::DEFAULT;
 use clap::Args;
 use std::io::Write;
@@ -12,14 +14,31 @@ pub(super) struct Arguments {
     scenario: String,
     #[command(flatten)]
     run: RunArguments,
+    #[command(flatten)]
+    trace: TraceArguments,
+    /// Plant a nondeterminism, to see that it is found.
+    #[arg(long, value_enum, hide = true)]
+    plant: Option<Plant>,
 }
 
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
-    let loaded = load(&arguments.scenario, &arguments.run.set)?;
-    let replayed = engine::replay(&loaded, arguments.run.seed, arguments.run.host)?;
-    let exit = print(&replayed.outcome, arguments.run.format, out)?;
-    match replayed.difference {
-        Some(difference) => Err(Failure::Other(Exit::Nondeterminism, difference)),
-        None => Ok(exit),
+    let Arguments { scenario, run, trace, plant } = arguments;
+    let loaded = load(scenario, &run.set)?;
+    let host = engine::host_of(run.host)?;
+    if !cfg!(madsim) {
+        eprintln!("only the loop host is built in: the child process runs on it too");
     }
+    let replayed = engine::replay(scenario, &run.set, &loaded, run.seed, host, *plant)?;
+    if trace.wanted() {
+        engine::traced(Task::new(&loaded, run.seed, crate::host::Host::Loop), trace)?;
+    }
+    let exit = print(&replayed.outcome, run.format, out)?;
+    if let Some(difference) = replayed.difference {
+        return Err(engine::nondeterminism(difference));
+    }
+    let as_embedded = run.set.set.is_empty() && !scenario.ends_with(".toml");
+    if let Some(text) = recorded::departure(scenario, run.seed, &replayed.outcome.digest).filter(|_| as_embedded) {
+        eprintln!("sim: {text}");
+    }
+    Ok(exit)
 }

@@ -1,6 +1,7 @@
 //! `sim run`: a scenario once.
 
-use super::{Exit, Failure, RunArguments, engine, load, print};
+use super::engine::Task;
+use super::{Exit, Failure, RunArguments, TraceArguments, engine, load, print};
 use clap::Args;
 use std::io::Write;
 
@@ -10,10 +11,17 @@ pub(super) struct Arguments {
     scenario: String,
     #[command(flatten)]
     run: RunArguments,
+    #[command(flatten)]
+    trace: TraceArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
     let loaded = load(&arguments.scenario, &arguments.run.set)?;
-    let outcome = engine::run(&loaded, arguments.run.seed, arguments.run.host)?;
+    let RunArguments { seed, host, .. } = arguments.run;
+    let outcome = if arguments.trace.wanted() {
+        engine::traced(Task::new(&loaded, seed, engine::host_of(host)?), &arguments.trace)?
+    } else {
+        engine::run(&loaded, seed, host)?
+    };
     print(&outcome, arguments.run.format, out)
 }

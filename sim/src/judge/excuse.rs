@@ -99,9 +99,10 @@ const OUT_OF_ORDER: i16 = 45;
 pub struct Excuses {
     losses: Vec<Loss>,
     power_cuts: BTreeSet<TopicPartition>,
-    /// How often each broker started, and whether the schedule stopped or started anything.
+    /// How often each broker started.
     starts: BTreeMap<ProcessId, u32>,
-    restarted: bool,
+    /// Replicas that have been cut: their producer state comes from a snapshot, which has one batch a producer (L-12).
+    cut: BTreeSet<(ProcessId, TopicPartition)>,
     /// A leader that may have forgotten sequence numbers by rule (L-22, a loss) has answered out of order.
     out_of_order: bool,
     /// Processes whose sends have failed for good (P-23, P-32), whose producer raised its epoch, gave up, by a rule.
@@ -169,15 +170,15 @@ impl Excuses {
 impl Observer for Excuses {
     fn event(&mut self, _: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         match *event {
-            Event::Recovered { .. } => {
-                let starts = self.starts.entry(process).or_default();
-                *starts += 1;
-                // A crash point stops a process without a fault being told.
-                self.restarted |= *starts > 1;
+            Event::Recovered { .. } => *self.starts.entry(process).or_default() += 1,
+            Event::Truncated { tp, .. } => {
+                self.cut.insert((process, tp));
             }
-            // L-22: after a restart a leader knows each producer's last batch only.
+            // L-22: after a restart a leader knows each producer's last batch only; so it does after it was cut.
             Event::ProduceAnswered { tp, error: OUT_OF_ORDER, .. } if !self.out_of_order => {
-                self.out_of_order = self.restarted || self.losses.iter().any(|l| l.tp == tp);
+                let restarted = self.starts.get(&process).is_some_and(|n| *n > 1);
+                let cut = self.cut.contains(&(process, tp));
+                self.out_of_order = restarted || cut || self.losses.iter().any(|l| l.tp == tp);
             }
             Event::SendFailed { .. } => {
                 self.failed.insert(process);
@@ -190,9 +191,6 @@ impl Observer for Excuses {
             }
             _ => {}
         }
-    }
-    fn fault(&mut self, _: SimTime, _: Option<ProcessId>, what: &'static str) {
-        self.restarted |= matches!(what, "kill" | "power-loss" | "start" | "terminate" | "full-disk");
     }
     fn shown(&mut self, _: SimTime, process: ProcessId, shown: &Shown) {
         let (Layer::Acked(producer) | Layer::Failed(producer)) = shown.layer else { return };

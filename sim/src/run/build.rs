@@ -13,8 +13,10 @@ use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, Servi
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile, Sleep};
 use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig, TopicHashes};
 use model::kafka::client::rdkafka::RdConfig;
+use model::kafka::client::rdkafka_consumer::RdConsumerConfig;
 use model::kafka::controller::ControllerConfig;
 use model::kafka::log::LogConfig;
+use model::kafka::messages::OffsetSpec;
 use model::kafka::quorum::RaftConfig;
 use std::sync::Arc;
 
@@ -252,11 +254,11 @@ fn java_producer(app: &Application, bootstrap: &Arc<[Addr]>) -> ProducerConfig {
         ..defaults
     }
 }
-/// Settings of a librdkafka producer: those that the scenario sets, by its own reading of its keys.
-fn rd_producer(app: &Application) -> RdConfig {
+/// Settings of a librdkafka instance: those that the scenario sets, by its own reading of its keys.
+fn rd_instance(c: &Config) -> RdConfig {
     let mut config = RdConfig::default();
-    for (name, setting, set) in app.config.iter() {
-        // A key of librdkafka that its producer model does not act on (the partitioner, the consumer's) is read elsewhere.
+    for (name, setting, set) in c.iter() {
+        // A key of librdkafka that the instance does not act on (the partitioner, the consumer's) is read elsewhere.
         if set {
             let _ = config.set(name, &setting.to_string());
         }
@@ -275,7 +277,7 @@ fn partitioner(c: &Config) -> RdPartitioner {
 fn producer_client(app: &Application, partitions: u16, bootstrap: &Arc<[Addr]>) -> ProducerClientConfig {
     match app.profile {
         Profile::Librdkafka => ProducerClientConfig::Librdkafka {
-            config: Box::new(rd_producer(app)),
+            config: Box::new(rd_instance(&app.config)),
             bootstrap: Arc::clone(bootstrap),
             partitioner: partitioner(&app.config),
             partitions,
@@ -293,6 +295,21 @@ fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &
             (0..n).map(|p| TopicPartition { topic: *t, partition: p })
         })
         .collect();
+    let client = match reader.profile {
+        Profile::Librdkafka => ReaderClientConfig::Librdkafka {
+            bootstrap: Arc::clone(bootstrap),
+            connections: Box::new(rd_instance(&reader.config)),
+            consumer: Arc::new(rd_consumer(&reader.config)),
+        },
+        Profile::Java | Profile::Java34 => java_reader(reader, scenario, bootstrap),
+    };
+    ReaderAppConfig { number, partitions, client, record: reader.record, poll_every: reader.poll_every }
+}
+/// A plain reader of the judge reads everything; one that is to begin at the end says so.
+fn begins_at_end(c: &Config) -> bool {
+    c.word("auto.offset.reset") == "latest" && c.is_set("auto.offset.reset")
+}
+fn java_reader(reader: &Reader, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> ReaderClientConfig {
     let c = &reader.config;
     let network = NetworkConfig {
         topics: Some(reader.topics.iter().copied().collect()),
@@ -313,16 +330,16 @@ fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &
         ..NetworkConfig::new(Arc::clone(bootstrap))
     };
     let consumer = ConsumerConfig {
+        fixes: scenario.fixes,
         fetch_min_bytes: c.int("fetch.min.bytes") as u32,
-        fetch_max_wait: if c.has("fetch.max.wait.ms") { c.ms("fetch.max.wait.ms") } else { c.ms("fetch.wait.max.ms") },
+        fetch_max_wait: c.ms("fetch.max.wait.ms"),
         fetch_max_bytes: c.int("fetch.max.bytes") as u32,
         max_partition_fetch_bytes: c.int("max.partition.fetch.bytes") as u32,
-        max_poll_records: if c.has("max.poll.records") { c.int("max.poll.records") as u32 } else { 500 },
+        max_poll_records: c.int("max.poll.records") as u32,
         read_committed: c.word("isolation.level") == "read_committed",
-        // A plain reader of the judge reads everything; one that is to begin at the end says so.
         auto_offset_reset: match c.word("auto.offset.reset") {
-            "latest" if c.is_set("auto.offset.reset") => AutoOffsetReset::Latest,
             "none" => AutoOffsetReset::None,
+            _ if begins_at_end(c) => AutoOffsetReset::Latest,
             _ => AutoOffsetReset::Earliest,
         },
         request_timeout: ms_or(c, "request.timeout.ms", Millis(30_000)),
@@ -330,11 +347,25 @@ fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &
         ..ConsumerConfig::default()
     };
     let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));
-    ReaderAppConfig {
-        number,
-        partitions,
-        client: ReaderClientConfig::Java(Box::new(network), Arc::new(consumer), hashes),
-        record: reader.record,
-        poll_every: reader.poll_every,
+    ReaderClientConfig::Java(Box::new(network), Arc::new(consumer), hashes)
+}
+fn rd_consumer(c: &Config) -> RdConsumerConfig {
+    RdConsumerConfig {
+        queued_min_messages: c.int("queued.min.messages") as u64,
+        queued_max_messages_kbytes: c.int("queued.max.messages.kbytes") as u64,
+        fetch_queue_backoff: c.ms("fetch.queue.backoff.ms"),
+        fetch_error_backoff: c.ms("fetch.error.backoff.ms"),
+        fetch_wait_max: c.ms("fetch.wait.max.ms"),
+        fetch_min_bytes: c.int("fetch.min.bytes") as u32,
+        // Not set, it follows from the size of the queue.
+        fetch_max_bytes: c.is_set("fetch.max.bytes").then(|| c.int("fetch.max.bytes") as u32),
+        max_partition_fetch_bytes: c.int("max.partition.fetch.bytes") as u32,
+        read_committed: c.word("isolation.level") == "read_committed",
+        auto_offset_reset: match c.word("auto.offset.reset") {
+            "none" => None,
+            _ if begins_at_end(c) => Some(OffsetSpec::Latest),
+            _ => Some(OffsetSpec::Earliest),
+        },
+        ..RdConsumerConfig::default()
     }
 }

@@ -83,6 +83,10 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
             };
             list.push(replica);
         }
+        if let Some(shuffle) = run.seen.shuffle {
+            let entries = list.iter_mut().flat_map(|r| &mut r.entries);
+            entries.for_each(|e| e.batch = shuffle.opened(&e.batch));
+        }
         // Without a leader the longest log counts.
         list.sort_by_key(|r| (!r.leads, std::cmp::Reverse(r.high_watermark), r.broker));
     }

@@ -160,9 +160,10 @@ fn liveness(findings: &Findings) -> BTreeMap<String, Liveness> {
         .collect()
 }
 fn freshness(run: &Run) -> BTreeMap<String, Freshness> {
-    let each = run.cast.readers.iter().zip(&run.seen.latencies);
-    each.map(|(r, l)| {
-        let f = Freshness { p50: l.percentile(500), p99: l.percentile(990), max: l.percentile(1000) };
+    let each = run.cast.readers.iter().zip(&run.seen.latencies).zip(&run.seen.skews);
+    each.map(|((r, l), s)| {
+        let [p50, p99, max] = [500, 990, 1000].map(|rank| l.percentile(rank));
+        let f = Freshness { p50, p99, max, skew_mean: s.mean_ms(), skew_max: s.max_ms };
         (r.name.clone(), f)
     })
     .collect()

@@ -8,10 +8,14 @@ pub mod build;
 mod evidence;
 pub mod faults;
 mod finish;
+mod ghosts;
+mod plant;
 mod seen;
 mod stage;
 
 pub use finish::{Finished, finish};
+pub use ghosts::Shuffle;
+pub use plant::Plant;
 pub use seen::Seen;
 pub use stage::Stage;
 
@@ -92,6 +96,7 @@ pub struct Run {
     restart_after: Option<Nanos>,
     restart: Option<(SimTime, ProcessId)>,
     error: Option<LineError>,
+    planted: Option<plant::Planted>,
 }
 
 impl Run {
@@ -134,6 +139,7 @@ impl Run {
             restart_after: None,
             restart: None,
             error: None,
+            planted: None,
         };
         run.seen.forming = true;
         Ok(run)
@@ -148,6 +154,14 @@ impl Run {
     pub fn record(&mut self, recorder: Recorder) {
         self.world.record(recorder);
     }
+    /// Plants a nondeterminism, to prove that it is found. Before the run begins.
+    pub fn plant(&mut self, plant: Plant) {
+        self.planted = Some(plant::Planted::new(plant));
+    }
+    /// Gives rows other ledger numbers, which must change nothing. Before the run begins.
+    pub fn shuffle_ghosts(&mut self, shuffle: Shuffle) {
+        self.seen.shuffle = Some(shuffle);
+    }
     /// Why the run could not go on.
     pub fn error(&self) -> Option<&LineError> {
         self.error.as_ref()
@@ -159,6 +173,20 @@ impl Run {
     /// When the workload had been offered.
     pub fn workload_ended(&self) -> Option<SimTime> {
         self.workload_ended
+    }
+    /// What a process is called in the scenario.
+    pub fn name_of(&self, process: ProcessId) -> String {
+        if let Some(id) = self.stage.node_of(process) {
+            return format!("broker {}", id.0);
+        }
+        let instance = self.stage.applications.iter().flatten().position(|p| *p == process);
+        let reader = self.stage.readers.iter().position(|p| *p == process);
+        match (instance, reader) {
+            (Some(i), _) => self.cast.producers[i].clone(),
+            (_, Some(i)) => self.cast.readers[i].name.clone(),
+            // Machines and links are nobody's.
+            _ => "the world".into(),
+        }
     }
     /// Whether the scenario's time zero has come.
     pub fn has_begun(&self) -> bool {
@@ -231,11 +259,15 @@ impl Run {
                 }
                 let producer = feed.first_producer + instance as u16;
                 let ghost = self.seen.judge.ledger.enter(at, model::base::TopicId(feed.topic), producer, flags(&send));
-                feed.bundles[instance].rows.push(Row { ghost: Ghost::new(ghost), ..send.row() });
+                let ghost = self.seen.shuffle.map_or(Ghost::new(ghost), |s| s.ghost(ghost));
+                feed.bundles[instance].rows.push(Row { ghost, ..send.row() });
             }
             for (bundle, process) in feed.bundles.iter_mut().zip(&feed.instances) {
                 if !bundle.rows.is_empty() {
-                    let rows = std::mem::take(&mut bundle.rows);
+                    let mut rows = std::mem::take(&mut bundle.rows);
+                    if let Some(planted) = &mut self.planted {
+                        planted.perturb(&mut rows);
+                    }
                     self.world.offer(at, Addr { process: *process, port: APP }, rows.into());
                 }
             }

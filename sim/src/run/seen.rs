@@ -1,9 +1,11 @@
 //! Who watches a run: the judge, the triggers of faults, and the latencies of readers.
 
+use super::Shuffle;
 use super::faults::Watcher;
 use crate::judge::Judge;
 use crate::world::Observer;
-use model::base::{Addr, Event, Ghost, Layer, ProcessId, Shown, SimTime};
+use model::base::{Addr, Event, Ghost, Layer, ProcessId, Shown, SimTime, TopicPartition};
+use std::collections::BTreeMap;
 
 /// Latencies of one layer in ms: how many of each; the last one counts all above.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +34,37 @@ impl Latencies {
     }
 }
 
+/// How far apart a reader's partitions are: newest event time delivered of the foremost partition less that of the hindmost,
+/// looked at after every record, over the partitions that have delivered something.
+#[derive(Clone, Debug, Default)]
+pub struct Skew {
+    newest: BTreeMap<TopicPartition, i64>,
+    sum_ms: u64,
+    records: u64,
+    /// Largest, in ms.
+    pub max_ms: u64,
+}
+impl Skew {
+    /// Takes records of one partition in order of delivery, by event time in ms.
+    fn add(&mut self, tp: TopicPartition, times: impl Iterator<Item = i64>) {
+        let others = self.newest.iter().filter(|(other, _)| **other != tp).map(|(_, newest)| *newest);
+        let (low, high) = others.fold((i64::MAX, i64::MIN), |(low, high), t| (low.min(t), high.max(t)));
+        let mut newest = self.newest.get(&tp).copied().unwrap_or(i64::MIN);
+        for time in times {
+            newest = newest.max(time);
+            let skew = (high.max(newest) - low.min(newest)) as u64;
+            self.sum_ms += skew;
+            self.records += 1;
+            self.max_ms = self.max_ms.max(skew);
+        }
+        self.newest.insert(tp, newest);
+    }
+    /// Mean over the records, in ms; 0 without any.
+    pub fn mean_ms(&self) -> u64 {
+        self.sum_ms.checked_div(self.records).unwrap_or(0)
+    }
+}
+
 /// Who watches.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -41,12 +74,23 @@ pub struct Seen {
     pub watcher: Watcher,
     /// From sending to delivery, by reader.
     pub latencies: Vec<Latencies>,
+    /// How far apart the partitions of each reader are.
+    pub skews: Vec<Skew>,
     /// The cluster still forms: faults are not counted, triggers do not see it.
     pub forming: bool,
+    /// Under what numbers rows travel, if not their own.
+    pub shuffle: Option<Shuffle>,
 }
 impl Seen {
     pub(super) fn new(judge: Judge, watcher: Watcher, readers: usize) -> Self {
-        Self { judge, watcher, latencies: vec![Latencies::default(); readers], forming: true }
+        Self {
+            judge,
+            watcher,
+            latencies: vec![Latencies::default(); readers],
+            skews: vec![Skew::default(); readers],
+            forming: true,
+            shuffle: None,
+        }
     }
     pub(super) fn begin(&mut self, watcher: Watcher) {
         self.watcher = watcher;
@@ -62,10 +106,22 @@ impl Observer for Seen {
         }
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
+        let opened;
+        let shown = match self.shuffle {
+            Some(shuffle) => {
+                opened = Shown { batch: shuffle.opened(&shown.batch), ..shown.clone() };
+                &opened
+            }
+            None => shown,
+        };
         self.judge.shown(at, process, shown);
         if let Layer::Read(reader) = shown.layer {
             let latencies = &mut self.latencies[usize::from(reader)];
-            for row in &shown.batch.rows[shown.from as usize..shown.to as usize] {
+            let rows = &shown.batch.rows[shown.from as usize..shown.to as usize];
+            if !rows.is_empty() {
+                self.skews[usize::from(reader)].add(shown.tp, rows.iter().map(|r| r.time.0));
+            }
+            for row in rows {
                 if row.ghost != Ghost::NONE
                     && let Some(sent) = self.judge.ledger.get(row.ghost.open())
                 {
@@ -87,6 +143,16 @@ impl Observer for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn skew_is_between_the_foremost_and_the_hindmost_partition() {
+        let mut s = Skew::default();
+        s.add(TopicPartition::new(0, 0), [0, 100].into_iter());
+        s.add(TopicPartition::new(0, 1), [10, 5].into_iter());
+        s.add(TopicPartition::new(0, 0), [400].into_iter());
+        assert_eq!((s.mean_ms(), s.max_ms), ((90 + 90 + 390) / 5, 390));
+        assert_eq!(Skew::default().mean_ms(), 0);
+    }
 
     #[test]
     fn percentiles_are_ranks() {

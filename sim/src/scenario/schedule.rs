@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 
 impl Scenario {
     /// All faults of a run with this seed, in the order of the file; those of chaos by time. Targets stay symbolic: whom
-    /// `leader of events/3` means shows when the fault begins.
+    /// `leader of events/3` means shows when the fault begins. Each draws by its name, so that taking one away moves no other.
     pub fn schedule(&self, seed: u64) -> Vec<Fault<Nanos>> {
         let streams = Streams(seed);
         let mut list = Vec::new();
-        for (i, spec) in self.faults.iter().enumerate() {
+        for spec in &self.faults {
             match spec {
                 FaultSpec::One(fault) => {
-                    let mut stream = streams.stream(Domain::Schedule, i as u64, "fault");
+                    let mut stream = streams.stream(Domain::Schedule, 0, &fault.name);
                     list.push(fault.draw(&mut stream));
                 }
                 FaultSpec::Chaos(chaos) => {
-                    let mut stream = streams.stream(Domain::Schedule, i as u64, "chaos");
+                    let mut stream = streams.stream(Domain::Schedule, 1, &chaos.name);
                     list.extend(chaos.draw(&mut stream));
                 }
             }

@@ -3,6 +3,8 @@
 pub mod outcome;
 mod text;
 mod trace;
+mod view;
 
 pub use outcome::Outcome;
-pub use trace::{first_difference, line as trace_line};
+pub use trace::{Line, first_difference};
+pub use view::{Filter, with_view};

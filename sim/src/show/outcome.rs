@@ -213,7 +213,7 @@ pub struct Liveness {
     /// What was seen.
     pub detail: String,
 }
-/// Latency in ms.
+/// How late and how far apart records reach a reader, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Freshness {
     /// Median.
@@ -222,6 +222,10 @@ pub struct Freshness {
     pub p99: u64,
     /// Largest.
     pub max: u64,
+    /// Event time between the foremost and the hindmost partition: mean over the records delivered.
+    pub skew_mean: u64,
+    /// The same, largest.
+    pub skew_max: u64,
 }
 /// A fault as it happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -62,10 +62,11 @@ impl Display for Outcome {
                 }),
             ),
             table(
-                ["freshness", "p50", "p99", "max"],
-                self.freshness_ms
-                    .iter()
-                    .map(|(name, l)| [name.clone(), seconds(l.p50), seconds(l.p99), seconds(l.max)]),
+                ["freshness", "p50", "p99", "max", "mean skew", "max skew"],
+                self.freshness_ms.iter().map(|(name, l)| {
+                    let [a, b, c, d, e] = [l.p50, l.p99, l.max, l.skew_mean, l.skew_max].map(seconds);
+                    [name.clone(), a, b, c, d, e]
+                }),
             ),
             table(
                 ["fault", "at", "target"],

@@ -359,11 +359,14 @@ impl<P: Process> World<P> {
         if let Some((recorder, own)) = self.recorder.as_mut().filter(|(r, _)| r.wants(now)) {
             trace::feed_head(own, 0, now, process, cause);
             what.feed(own);
-            if let Some(content) = content {
-                content(own);
-            }
+            let content = content.map_or(0, |content| {
+                let mut apart = Chain::new(0);
+                content(&mut apart);
+                apart.link()
+            });
+            own.u64(content);
             let digest = own.link();
-            recorder.items.push(Item { id, cause, at: now, process, what, digest });
+            recorder.items.push(Item { id, cause, at: now, process, what, digest, content });
         }
         id
     }

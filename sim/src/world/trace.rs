@@ -1,6 +1,8 @@
 //! The trace and the digest chain.
 
-use model::base::{Addr, Chain, ConnEvent, ConnId, Event, Feed, FileId, Layer, Nanos, Port, ProcessId, SimTime};
+use model::base::{
+    Addr, Chain, ConnEvent, ConnId, Event, Feed, FileId, Layer, Nanos, Port, ProcessId, SimTime, TopicPartition,
+};
 
 /// What a trace item says. Copy; text is made from it only when somebody looks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +74,39 @@ pub enum What {
     Fault(u32, &'static str),
 }
 
+impl What {
+    /// Its name: of the event, the kind of message, or the fault where it is one.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Killed => "killed",
+            Self::Exited => "exited",
+            Self::Message { name, .. } | Self::Send { name, .. } | Self::Fault(_, name) => name,
+            Self::Connection { .. } => "connection",
+            Self::Wake(_) => "wake",
+            Self::Flushed(..) => "flushed",
+            Self::Signal(_) => "signal",
+            Self::Offer(..) => "offer",
+            Self::Open(..) => "open",
+            Self::Close(_) => "close",
+            Self::Write(_) => "write",
+            Self::Flush(_) => "flush",
+            Self::Work(_) => "work",
+            Self::Deadline(..) => "deadline",
+            Self::Listen(..) => "listen",
+            Self::Shown(..) => "shown",
+            Self::Emit(event) => event.name(),
+        }
+    }
+    /// The partition it is about, where it says so.
+    pub const fn partition(&self) -> Option<TopicPartition> {
+        match self {
+            Self::Emit(event) => event.partition(),
+            _ => None,
+        }
+    }
+}
+
 /// One item of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Item {
@@ -85,8 +120,10 @@ pub struct Item {
     pub process: ProcessId,
     /// What.
     pub what: What,
-    /// Digest of this item with its content; two traces differ first where this does.
+    /// Digest of the trace up to here; two traces differ first where this does.
     pub digest: u64,
+    /// Digest of what the item itself cannot carry: rows, a message's body; 0 for nothing.
+    pub content: u64,
 }
 
 /// The digest of a run: a chain with one link a simulated second; the last link is the run's identity.

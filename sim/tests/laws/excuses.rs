@@ -5,6 +5,7 @@ use model::base::{Event, Offset, ProcessId, ProducerEpoch, ProducerId};
 
 const OUT_OF_ORDER: Event =
     Event::ProduceAnswered { tp: TP, base: Offset(-1), last: Offset(-1), acks: -1, error: 45, duplicate: false };
+const RESTARTED: Event = Event::Recovered { clean: false };
 const BUMPED: Event = Event::ProducerEpochBumped { producer: ProducerId(7), epoch: ProducerEpoch(1) };
 
 /// A batch stands twice in the log, the second time under the next epoch.
@@ -23,7 +24,7 @@ fn doubled(before: impl FnOnce(&mut History)) -> History {
 #[test]
 fn an_epoch_raised_after_a_restart_excuses_its_producer() {
     let h = doubled(|h| {
-        h.fault("kill").tell(ProcessId(1), OUT_OF_ORDER).tell(PRODUCER, BUMPED);
+        h.tell(ProcessId(1), RESTARTED).tell(ProcessId(1), OUT_OF_ORDER).tell(PRODUCER, BUMPED);
     });
     h.finds_only(&["layer/duplicate by L-22, P-24, P-25"]);
 }
@@ -39,7 +40,7 @@ fn an_expired_send_too() {
 #[test]
 fn another_producer_does_not() {
     let h = doubled(|h| {
-        h.fault("kill").tell(ProcessId(1), OUT_OF_ORDER).tell(ProcessId(11), BUMPED);
+        h.tell(ProcessId(1), RESTARTED).tell(ProcessId(1), OUT_OF_ORDER).tell(ProcessId(11), BUMPED);
     });
     h.finds_only(&["layer/duplicate"]);
 }
@@ -48,6 +49,14 @@ fn another_producer_does_not() {
 fn nor_an_out_of_order_answer_by_a_leader_that_remembers() {
     let h = doubled(|h| {
         h.tell(ProcessId(1), OUT_OF_ORDER).tell(PRODUCER, BUMPED);
+    });
+    h.finds_only(&["layer/duplicate"]);
+}
+
+#[test]
+fn nor_one_by_a_leader_that_stood_while_another_broker_restarted() {
+    let h = doubled(|h| {
+        h.tell(ProcessId(2), RESTARTED).tell(ProcessId(1), OUT_OF_ORDER).tell(PRODUCER, BUMPED);
     });
     h.finds_only(&["layer/duplicate"]);
 }

@@ -75,7 +75,7 @@ impl Cluster {
                 nodes: Arc::clone(&nodes),
                 brokers: ids.clone().into(),
                 raft: RaftConfig::new(*id, &ids),
-                controller: Arc::new(controller.clone()),
+                controller: Arc::new(controller),
                 broker: broker.clone(),
                 topics: Arc::clone(&topics),
                 times,

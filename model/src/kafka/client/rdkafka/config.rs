@@ -158,6 +158,8 @@ impl RdConfig {
                 self.socket_timeout_set = true;
             }
             "socket.connection.setup.timeout.ms" => self.setup_timeout = ms()?,
+            // -1 is "never".
+            "topic.metadata.refresh.interval.ms" if value == "-1" => self.metadata_refresh = Millis::MAX,
             "topic.metadata.refresh.interval.ms" => self.metadata_refresh = ms()?,
             "transactional.id" => {
                 self.transactional = Some(TransactionalId(small()?));

@@ -4,11 +4,13 @@
 //! actions for the network and events for the application, [`RdProducer::deadline`] says when to poll next.
 
 mod broker;
-mod cluster;
 mod config;
 mod connections;
+mod coordinators;
 mod errors;
 mod idempotence;
+mod metadata;
+mod network;
 mod partition;
 mod producer;
 #[cfg(test)]
@@ -21,6 +23,7 @@ pub use config::{ConfigError, RdConfig};
 pub use connections::{ConnectionEvent, Connections, NetAction, NetInput};
 pub use errors::{PRODUCE, ProduceAction, RdError, TXN, TxnAction, TxnApi, TxnRow, produce_action, txn_action};
 pub use idempotence::Idempotence;
+pub use network::{RdNetwork, RdNetworkClient};
 pub use partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid, retry_backoff};
 pub use producer::{ProducerEvent, RdProducer, Tag};
 pub use txn::{Call, CallError, EDGES, Transaction, TxnState};

@@ -8,8 +8,7 @@
 use super::config::RdConfig;
 use super::errors::{RdError, produce_action};
 use crate::base::{
-    Batch, BrokerId, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, ProducerTag, Row, Sequence, Stream,
-    TopicPartition,
+    Batch, Millis, Offset, ProducerEpoch, ProducerId, ProducerTag, Row, Sequence, Stream, TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use std::collections::VecDeque;
@@ -130,14 +129,6 @@ pub enum Membership {
 pub struct Partition {
     /// Which.
     pub tp: TopicPartition,
-    /// Its leader, -1 for none.
-    pub leader: BrokerId,
-    /// Epoch of that leadership.
-    pub leader_epoch: LeaderEpoch,
-    /// The node that an answer named while the leader was not reachable.
-    pub moving: Option<BrokerId>,
-    /// Its leader's handle is gone.
-    pub orphan: bool,
     /// Registered in the transaction?
     pub membership: Membership,
     fresh: VecDeque<Pending>,
@@ -158,10 +149,6 @@ impl Partition {
     pub fn new(tp: TopicPartition) -> Self {
         Self {
             tp,
-            leader: BrokerId::NONE,
-            leader_epoch: LeaderEpoch::UNKNOWN,
-            moving: None,
-            orphan: false,
             membership: Membership::Out,
             fresh: VecDeque::new(),
             fresh_bytes: 0,

@@ -1,17 +1,19 @@
 //! The producer: what the application calls, and the loop that does what is due.
 
 use super::broker::State;
-use super::cluster::Cluster;
 use super::config::RdConfig;
 use super::connections::{ConnectionEvent, Connections, NetAction, NetInput};
+use super::coordinators::Coordinators;
 use super::errors::{RdError, TxnAction, TxnApi};
 use super::idempotence::{Idempotence, bumped};
+use super::metadata::{Metadata, Named};
 use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid};
 use super::txn::{Call, CallError, OffsetsCall, Transaction, TxnState};
 use crate::base::{
     Addr, Batch, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicPartition,
 };
 use crate::kafka::ErrorCode;
+use crate::kafka::client::Leader;
 use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, Reply, Request};
 use crate::kafka::txn_messages::{CoordinatorReply, GroupId};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,6 +38,10 @@ pub enum Tag {
         /// Its request.
         id: u64,
     },
+}
+
+impl Named for Tag {
+    const METADATA: Self = Self::Metadata;
 }
 
 /// What the producer tells.
@@ -67,7 +73,8 @@ pub struct RdProducer {
     pub config: RdConfig,
     pub(super) fixes: Fixes,
     pub(super) net: Connections<Tag>,
-    pub(super) cluster: Cluster,
+    pub(super) metadata: Metadata,
+    pub(super) coordinators: Coordinators,
     pub(super) partitions: BTreeMap<TopicPartition, Partition>,
     pub(super) txn: Option<Transaction>,
     idempotence: Idempotence,
@@ -93,7 +100,9 @@ impl RdProducer {
         };
         Self {
             net: Connections::new(bootstrap, &config, stream),
-            cluster: Cluster::new(now, &config),
+            // An id is wanted, whatever the topics.
+            metadata: Metadata::new(now, &config, config.idempotence && config.transactional.is_none()),
+            coordinators: Coordinators::default(),
             partitions: BTreeMap::new(),
             txn: config.transactional.map(|id| Transaction::new(id, config.transaction_timeout)),
             idempotence,
@@ -174,12 +183,7 @@ impl RdProducer {
         }
         self.queued_records += 1;
         self.queued_bytes += u64::from(row.bytes);
-        let leader = self.cluster.leader(tp);
         let partition = self.partitions.entry(tp).or_insert_with(|| Partition::new(tp));
-        if let Some(leader) = leader {
-            partition.leader = leader.node;
-            partition.leader_epoch = leader.epoch;
-        }
         partition.push(row, now);
         if let Some(txn) = &mut self.txn
             && partition.membership == Membership::Out
@@ -187,7 +191,7 @@ impl RdProducer {
             partition.membership = Membership::Pending;
             txn.pending.push(tp);
         }
-        self.cluster.use_topic(tp.topic);
+        self.metadata.use_partition(tp);
         Ok(())
     }
 
@@ -213,7 +217,7 @@ impl RdProducer {
         match call {
             Call::Init if txn.state == TxnState::Uninitialized => {
                 txn.enter(TxnState::Initializing);
-                self.cluster.query_coordinator(Millis::ZERO);
+                self.coordinators.query(Millis::ZERO);
             }
             Call::Begin => {
                 txn.reset();
@@ -319,7 +323,7 @@ impl RdProducer {
         if let Ok(Reply::Produce(r)) = &result
             && let Some((node, epoch)) = r.partitions.iter().find(|p| p.tp == tp).and_then(|p| p.leader)
         {
-            self.leader_hint(tp, node, epoch);
+            self.metadata.leader_hint(tp, Leader { node, epoch }, &self.net);
         }
         let result = match result {
             Ok(Reply::Produce(r)) => match r.partitions.iter().find(|p| p.tp == tp) {
@@ -403,7 +407,12 @@ impl RdProducer {
 
     /// When to poll next, if nothing comes from the network before.
     pub fn deadline(&self, now: Millis) -> Millis {
-        let mut at = self.net.deadline().min(self.cluster.deadline()).min(self.flush.unwrap_or(Millis::MAX));
+        let mut at = self
+            .net
+            .deadline()
+            .min(self.metadata.deadline())
+            .min(self.coordinators.deadline())
+            .min(self.flush.unwrap_or(Millis::MAX));
         if let Idempotence::Wanted(t) = self.idempotence {
             at = at.min(t);
         }
@@ -551,7 +560,7 @@ impl RdProducer {
         let shown = if let RdError::Code(code) = error { RdError::of(code) } else { error };
         match action {
             TxnAction::Retry(_) => {}
-            TxnAction::Find(_) if api == TxnApi::TxnOffsetCommit => self.cluster.forget_group(),
+            TxnAction::Find(_) if api == TxnApi::TxnOffsetCommit => self.coordinators.forget_group(),
             TxnAction::Find(_) => self.forget_coordinator(now),
             TxnAction::Fatal => self.raise_fatal(shown),
             TxnAction::DoneBump => {
@@ -588,7 +597,7 @@ impl RdProducer {
             if !may || partition.queued() == 0 {
                 continue;
             }
-            let Some(broker) = self.net.node(partition.leader) else { continue };
+            let Some(broker) = self.net.node(self.metadata.leader(*tp).node) else { continue };
             let (handle, state) = (broker.handle, broker.state);
             if state != State::Up {
                 self.net.ask(handle, true);

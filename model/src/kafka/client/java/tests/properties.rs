@@ -1,10 +1,14 @@
-//! What holds of a producer under any faults that heal before `delivery.timeout.ms`.
+//! What holds of a producer under any faults that heal before `delivery.timeout.ms` and `max.block.ms`.
 
 use super::brokers::{Fault, New};
 use super::{Bench, Fixes, Millis};
 use crate::base::Fix;
 use crate::kafka::client::Network;
 use proptest::prelude::*;
+
+/// Longer than two request timeouts after the last fault: a client that selects for exactly `request.timeout.ms` may look
+/// one instant too early and sleep as long again on a silent connection, which the default of 60 s does not outlast.
+const MAX_BLOCK: Millis = Millis(120_000);
 
 fn new() -> impl Strategy<Value = New> {
     prop_oneof![Just(New::Refuse), Just(New::Drop), Just(New::Freeze)]
@@ -35,10 +39,15 @@ proptest! {
     /// contiguous, or the brokers would have refused them and the epoch would have been raised.
     #[test]
     fn idempotent_records_are_appended_once_and_in_order(faults in faults(), seed in 0..1_000u64, in_flight in 1..=5u16) {
-        let mut bench = Bench::new(seed, 4, Fixes::ALL, |c| c.max_in_flight = Some(in_flight));
+        let mut bench = Bench::new(seed, 4, Fixes::ALL, |c| {
+            c.max_in_flight = Some(in_flight);
+            c.max_block = MAX_BLOCK;
+        });
         bench.run(Millis(110_000), Millis(21_000), 4, &faults);
-        prop_assert_eq!((bench.failed.len(), bench.identities), (0, 1));
-        prop_assert_eq!(bench.acked.len() as i64, bench.sent);
+        prop_assert_eq!(bench.identities, 1);
+        // A send may be reported as failed although its record is stored, as what follows shows: its answer was lost and
+        // younger batches pushed it out of the broker's window (P-3, P-14; five in flight is a limit of each connection).
+        prop_assert_eq!((bench.acked.len() + bench.failed.len()) as i64, bench.sent);
         for p in 0..4u16 {
             let sent: Vec<i64> = (0..bench.sent).filter(|s| s % 4 == i64::from(p)).collect();
             prop_assert_eq!(bench.brokers.rows(p), &sent[..]);
@@ -50,6 +59,7 @@ proptest! {
     fn without_idempotence_every_record_arrives_at_least_once(faults in faults(), seed in 0..1_000u64, one in any::<bool>()) {
         let mut bench = Bench::new(seed, 4, Fixes::ALL.without(Fix::IdempotenceByDefault), |c| {
             c.max_in_flight = one.then_some(1);
+            c.max_block = MAX_BLOCK;
         });
         bench.run(Millis(110_000), Millis(21_000), 4, &faults);
         prop_assert_eq!((bench.failed.len(), bench.identities), (0, 0));
