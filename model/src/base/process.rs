@@ -15,6 +15,7 @@ pub struct Addr {
     pub port: Port,
 }
 impl Feed for Addr {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         self.process.feed(chain);
         self.port.feed(chain);
