@@ -156,7 +156,7 @@ impl Shoppers {
 
     /// When event `n` is made.
     fn made_at(&self, n: u32) -> SimTime {
-        SimTime((u128::from(n) * 1_000_000_000 / u128::from(self.settings.rate.max(1))) as u64)
+        SimTime(u64::from(n) * 1_000_000_000 / u64::from(self.settings.rate.max(1)))
     }
     /// When the next event is made; `None` after the last.
     fn next_made(&self) -> Option<SimTime> {
@@ -221,6 +221,11 @@ impl Iterator for Shoppers {
                 (Some(at), Some(Reverse(first))) if first.0.at < at => break self.waiting.pop()?.0,
                 (Some(at), _) => {
                     let event = self.make(at);
+                    // Mostly nothing is sent before it: then it need not wait.
+                    let first = self.waiting.peek().is_none_or(|Reverse(first)| event < *first);
+                    if first && self.next_made().is_none_or(|next| event.0.at < next) {
+                        break event;
+                    }
                     self.waiting.push(Reverse(event));
                 }
                 (None, _) => break self.waiting.pop()?.0,

@@ -36,25 +36,41 @@ impl Chain {
         self.used += bytes.len();
     }
 
+    /// Feeds so many bytes that the compiler knows their number: one store where they fit, without a call.
+    #[inline]
+    pub fn array<const N: usize>(&mut self, bytes: [u8; N]) {
+        match self.buffer.get_mut(self.used..).and_then(<[u8]>::first_chunk_mut) {
+            Some(room) => {
+                *room = bytes;
+                self.used += N;
+            }
+            None => self.bytes(&bytes),
+        }
+    }
     /// Feeds one byte.
+    #[inline]
     pub fn u8(&mut self, v: u8) {
-        self.bytes(&[v]);
+        self.array([v]);
     }
     /// Feeds two bytes, little-endian.
+    #[inline]
     pub fn u16(&mut self, v: u16) {
-        self.bytes(&v.to_le_bytes());
+        self.array(v.to_le_bytes());
     }
     /// Feeds four bytes, little-endian.
+    #[inline]
     pub fn u32(&mut self, v: u32) {
-        self.bytes(&v.to_le_bytes());
+        self.array(v.to_le_bytes());
     }
     /// Feeds eight bytes, little-endian.
+    #[inline]
     pub fn u64(&mut self, v: u64) {
-        self.bytes(&v.to_le_bytes());
+        self.array(v.to_le_bytes());
     }
     /// Feeds eight bytes, little-endian two's complement.
+    #[inline]
     pub fn i64(&mut self, v: i64) {
-        self.bytes(&v.to_le_bytes());
+        self.array(v.to_le_bytes());
     }
 
     /// The chain's present link. Folds what is buffered, so it is part of the chain when it was asked for: ask at fixed
@@ -105,41 +121,49 @@ impl<A: Feed, B: Feed> Feed for (A, B) {
     }
 }
 impl Feed for bool {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.u8(u8::from(*self));
     }
 }
 impl Feed for u8 {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.u8(*self);
     }
 }
 impl Feed for u32 {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.u32(*self);
     }
 }
 impl Feed for u64 {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.u64(*self);
     }
 }
 impl Feed for i64 {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.i64(*self);
     }
 }
 impl Feed for super::Millis {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.i64(self.0);
     }
 }
 impl Feed for super::SimTime {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.u64(self.0);
     }
 }
 impl Feed for super::Nanos {
+    #[inline]
     fn feed(&self, chain: &mut Chain) {
         chain.u64(self.0);
     }

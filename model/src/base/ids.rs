@@ -15,7 +15,8 @@ macro_rules! id {
             pub const fn get(self) -> $int { self.0 }
         }
         impl super::Feed for $name {
-            fn feed(&self, chain: &mut super::Chain) { chain.bytes(&self.0.to_le_bytes()); }
+            #[inline]
+            fn feed(&self, chain: &mut super::Chain) { chain.array(self.0.to_le_bytes()); }
         }
     };
 }
@@ -108,6 +109,7 @@ impl fmt::Display for TopicPartition {
     }
 }
 impl super::Feed for TopicPartition {
+    #[inline]
     fn feed(&self, chain: &mut super::Chain) {
         chain.u32(u32::from(self.topic.0) << 16 | u32::from(self.partition));
     }

@@ -21,11 +21,53 @@ pub struct Coverage {
     pub messages: BTreeMap<&'static str, u64>,
     /// Special edges: unclean elections, truncations of followers, duplicates recognised...
     pub edges: BTreeMap<&'static str, u64>,
+    event_tally: Tally,
+    message_tally: Tally,
+    answered: u64,
+}
+
+/// Counts by name for what is counted at every event: no ordered map is walked for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tally(Vec<(&'static str, u64)>);
+impl Tally {
+    const ROOM: usize = 128;
+    /// Adds one; false if there is no room for another name.
+    fn count(&mut self, name: &'static str) -> bool {
+        if self.0.is_empty() {
+            self.0.resize(Self::ROOM, ("", 0));
+        }
+        let b = name.as_bytes();
+        let (Some(first), Some(last)) = (b.first(), b.last()) else { return false };
+        let start = b.len() * 31 + usize::from(*first) * 7 + usize::from(*last) + usize::from(b[b.len() / 2]) * 3;
+        for probe in 0..8 {
+            let slot = &mut self.0[(start + probe) % Self::ROOM];
+            if slot.1 == 0 {
+                *slot = (name, 1);
+                return true;
+            }
+            if slot.0 == name {
+                slot.1 += 1;
+                return true;
+            }
+        }
+        false
+    }
+    fn into_map(self, map: &mut BTreeMap<&'static str, u64>) {
+        self.0.into_iter().filter(|(_, n)| *n > 0).for_each(|(name, n)| bump(map, name, n));
+    }
 }
 fn bump<K: Ord>(map: &mut BTreeMap<K, u64>, key: K, n: u64) {
     *map.entry(key).or_default() += n;
 }
 impl Coverage {
+    /// Brings what was only tallied so far into [`Coverage::events`], [`Coverage::messages`] and [`Coverage::produce_errors`].
+    pub fn settle(&mut self) {
+        std::mem::take(&mut self.event_tally).into_map(&mut self.events);
+        std::mem::take(&mut self.message_tally).into_map(&mut self.messages);
+        if self.answered > 0 {
+            bump(&mut self.produce_errors, 0, std::mem::take(&mut self.answered));
+        }
+    }
     /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         other.faults.iter().for_each(|(k, n)| bump(&mut self.faults, k, *n));
@@ -39,11 +81,16 @@ impl Coverage {
 }
 impl Observer for Coverage {
     fn event(&mut self, _: SimTime, _: u64, _: u64, _: ProcessId, event: &Event) {
-        bump(&mut self.events, event.name(), 1);
+        if !self.event_tally.count(event.name()) {
+            bump(&mut self.events, event.name(), 1);
+        }
         match event {
             Event::ClientError { error, .. } => bump(&mut self.client_errors, *error, 1),
             Event::ProduceAnswered { error, duplicate, .. } => {
-                bump(&mut self.produce_errors, *error, 1);
+                match *error {
+                    0 => self.answered += 1,
+                    error => bump(&mut self.produce_errors, error, 1),
+                }
                 if *duplicate {
                     bump(&mut self.edges, "duplicate recognised", 1);
                 }
@@ -80,7 +127,9 @@ impl Observer for Coverage {
         }
     }
     fn message(&mut self, _: SimTime, _: Addr, _: Addr, name: &'static str, _: u32) {
-        bump(&mut self.messages, name, 1);
+        if !self.message_tally.count(name) {
+            bump(&mut self.messages, name, 1);
+        }
     }
     fn fault(&mut self, _: SimTime, _: Option<ProcessId>, what: &'static str) {
         bump(&mut self.faults, what, 1);

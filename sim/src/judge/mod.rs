@@ -173,6 +173,7 @@ impl Judge {
     /// Settles every law. `end.excuses` is [`Judge::excuses`] as it is now.
     pub fn settle(&mut self, end: &Evidence<'_>) -> Findings {
         let mut findings = Findings::default();
+        self.coverage.settle();
         self.liveness.undecided = self.layer.undecided(end.ledger);
         self.replication.settle(end, &mut findings);
         self.controller.settle(end, &mut findings);

@@ -10,7 +10,7 @@ use model::app::{ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderA
 use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartition};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
-use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile};
+use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile, Sleep};
 use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig, TopicHashes};
 use model::kafka::client::rdkafka::RdConfig;
 use model::kafka::client::rdkafka_consumer::RdConsumerConfig;
@@ -324,6 +324,9 @@ fn java_reader(reader: &Reader, scenario: &Scenario, bootstrap: &Arc<[Addr]>) ->
         rebootstrap_trigger: (c.has("metadata.recovery.strategy")
             && c.word("metadata.recovery.strategy") == "rebootstrap")
             .then(|| ms_or(c, "metadata.recovery.rebootstrap.trigger.ms", Millis(300_000))),
+        // Its application polls again and again, so that nothing due is overslept. To wake for each of these polls would
+        // be a third of all events of a run.
+        sleep: Sleep::Exact,
         ..NetworkConfig::new(Arc::clone(bootstrap))
     };
     let consumer = ConsumerConfig {

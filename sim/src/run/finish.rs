@@ -27,6 +27,7 @@ pub struct Finished {
 /// Settles the laws and makes the outcome.
 pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
     let identity = run.world.finish();
+    run.seen.judge.coverage.settle();
     let mut judge = run.seen.judge.clone();
     let findings = judge.settle(&evidence::gather(run));
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;

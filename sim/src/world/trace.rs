@@ -191,7 +191,7 @@ pub(super) fn feed_head(chain: &mut Chain, tag: u8, at: SimTime, process: Proces
     b[1..9].copy_from_slice(&at.0.to_le_bytes());
     b[9..13].copy_from_slice(&process.0.to_le_bytes());
     b[13..].copy_from_slice(&cause.to_le_bytes());
-    chain.bytes(&b);
+    chain.array(b);
 }
 
 impl Feed for What {

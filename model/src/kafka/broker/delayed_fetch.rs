@@ -138,18 +138,18 @@ impl DelayedFetches {
         cx: &mut PartitionCx<'_>,
     ) -> Vec<FetchAnswer> {
         let mut answers = Vec::new();
-        let Some(tokens) = self.watchers.remove(&tp) else { return answers };
-        let mut left = Vec::new();
-        for token in tokens {
-            let Some(fetch) = self.waiting.get(&token) else { continue };
-            if self.is_complete(fetch, partitions) {
-                self.finish(token, partitions, cx, &mut answers);
-            } else {
-                left.push(token);
+        // Taken out while they are looked at, and put back in the same room.
+        let Some(mut tokens) = self.watchers.get_mut(&tp).map(std::mem::take) else { return answers };
+        tokens.retain(|token| {
+            let Some(fetch) = self.waiting.get(token) else { return false };
+            let complete = self.is_complete(fetch, partitions);
+            if complete {
+                self.finish(*token, partitions, cx, &mut answers);
             }
-        }
-        if !left.is_empty() {
-            self.watchers.insert(tp, left);
+            !complete
+        });
+        if let Some(watchers) = self.watchers.get_mut(&tp) {
+            *watchers = tokens;
         }
         answers
     }
@@ -197,7 +197,11 @@ impl DelayedFetches {
     /// Reads again; a follower's position is not taken over a second time.
     fn answer(&mut self, fetch: &WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
         let read = read_partitions(&fetch.partitions, fetch.fetcher, fetch.max_bytes, false, partitions, cx);
-        let wanted: Vec<_> = fetch.partitions.iter().map(|p| p.wanted).collect();
+        // A session that exists knows what is wanted of it.
+        let wanted: Vec<_> = match fetch.context {
+            FetchContext::Full => fetch.partitions.iter().map(|p| p.wanted).collect(),
+            _ => Vec::new(),
+        };
         self.sessions.finish(fetch.context, &wanted, read)
     }
 

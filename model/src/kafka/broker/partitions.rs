@@ -37,9 +37,10 @@ impl Partitions {
     /// The partition, else NOT_LEADER_OR_FOLLOWER where metadata knows it and UNKNOWN_TOPIC_OR_PARTITION where not
     /// (`ReplicaManager.getPartitionOrError`).
     pub fn get_or_error(&mut self, tp: TopicPartition) -> Result<&mut Partition, ErrorCode> {
-        let known = self.known.contains(&tp);
-        let error = if known { ErrorCode::NotLeaderOrFollower } else { ErrorCode::UnknownTopicOrPartition };
-        self.hosted.get_mut(&tp).ok_or(error)
+        self.hosted.get_mut(&tp).ok_or_else(|| match self.known.contains(&tp) {
+            true => ErrorCode::NotLeaderOrFollower,
+            false => ErrorCode::UnknownTopicOrPartition,
+        })
     }
     /// The partitions held, by topic and number.
     pub fn iter(&self) -> impl Iterator<Item = &Partition> {

@@ -352,6 +352,14 @@ impl ReplicaManager {
         (PartitionCx { now, broker_epoch: *broker_epoch, brokers, alter, out: inner }, partitions, fetches)
     }
 
+    fn following(
+        &mut self,
+        now: Millis,
+    ) -> (PartitionCx<'_>, &mut Partitions, &mut BTreeMap<BrokerId, ReplicaFetcher>) {
+        let Self { broker_epoch, brokers, alter, inner, partitions, fetchers, .. } = self;
+        (PartitionCx { now, broker_epoch: *broker_epoch, brokers, alter, out: inner }, partitions, fetchers)
+    }
+
     fn on_partition<T>(
         &mut self,
         now: Millis,

@@ -181,6 +181,10 @@ impl UnifiedLog {
                 self.check_verified(batch, how.guard)?;
             }
             let at = producers.iter().rposition(|p| p.producer() == id).unwrap_or_else(|| {
+                if producers.is_empty() {
+                    // They are large, and there is seldom a second.
+                    producers.reserve_exact(1);
+                }
                 producers.push(self.producers.prepare(id, how.origin));
                 producers.len() - 1
             });

@@ -64,6 +64,11 @@ pub struct PartitionRead {
     pub log_end: Offset,
 }
 
+/// Shares a list; an empty one, which is what most reads give, without an allocation.
+fn shared<T>(list: Vec<T>) -> Arc<[T]> {
+    if list.is_empty() { Arc::default() } else { list.into() }
+}
+
 impl PartitionRead {
     /// As it goes over the wire.
     pub fn into_fetched(self, partition: &Partition) -> FetchedPartition {
@@ -74,8 +79,8 @@ impl PartitionRead {
             last_stable: self.last_stable,
             log_start: self.log_start,
             diverging: self.diverging,
-            aborted: self.aborted.unwrap_or_default().into(),
-            entries: self.entries.into(),
+            aborted: shared(self.aborted.unwrap_or_default()),
+            entries: shared(self.entries),
             bytes: self.bytes,
             leader: None,
         }

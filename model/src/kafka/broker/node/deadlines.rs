@@ -10,7 +10,6 @@ use crate::kafka::quorum::BrokerLifecycle;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    port: Port,
     /// What the kernel was told last; `MAX` for nothing.
     set: Millis,
     /// The thread has been nudged and has not run since.
@@ -23,15 +22,15 @@ pub(super) struct Deadlines(Vec<Entry>);
 
 impl Deadlines {
     fn entry(&mut self, port: Port) -> &mut Entry {
-        let at = self.0.iter().position(|e| e.port == port).unwrap_or_else(|| {
-            self.0.push(Entry { port, set: Millis::MAX, nudged: false });
-            self.0.len() - 1
-        });
+        let at = usize::from(port.0);
+        if at >= self.0.len() {
+            self.0.resize(at + 1, Entry { set: Millis::MAX, nudged: false });
+        }
         &mut self.0[at]
     }
     /// The port's deadline has come: whatever was set is gone.
     pub(super) fn fired(&mut self, port: Port) {
-        *self.entry(port) = Entry { port, set: Millis::MAX, nudged: false };
+        *self.entry(port) = Entry { set: Millis::MAX, nudged: false };
     }
     /// Wakes a thread at the end of this step, whatever its own deadline.
     pub(super) fn nudge(&mut self, port: Port) {

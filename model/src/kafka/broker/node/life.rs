@@ -1,6 +1,7 @@
 //! Registration and heartbeats (L-26; `BrokerServer.startup`).
 
 use super::config::{BROKER, LIFECYCLE};
+use super::shutdown::Phase;
 use super::{Node, NodeCx};
 use crate::base::{BrokerEpoch, Input};
 use crate::kafka::messages::{Message, Reply};
@@ -12,10 +13,10 @@ impl Node {
         Surroundings { controller: self.raft.leader(), metadata_offset: self.publisher.last_applied() }
     }
 
-    pub(super) fn start_life(&mut self, previous: Option<BrokerEpoch>, cx: &mut NodeCx<'_>) {
+    fn start_life(&mut self, cx: &mut NodeCx<'_>) {
         let Some(addr) = self.config.addr(self.config.id, BROKER) else { return };
         let config = LifecycleConfig {
-            previous_epoch: previous.unwrap_or(BrokerEpoch::UNKNOWN),
+            previous_epoch: self.previous_epoch.unwrap_or(BrokerEpoch::UNKNOWN),
             heartbeat_interval: self.config.broker.heartbeat_interval,
             session_timeout: self.config.broker.session_timeout,
             initial_registration_timeout: self.config.broker.initial_registration_timeout,
@@ -27,7 +28,12 @@ impl Node {
 
     pub(super) fn life_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {
         let (around, now) = (self.around(), cx.millis());
-        let Some(life) = &mut self.lifecycle else { return };
+        let Some(life) = &mut self.lifecycle else {
+            if self.phase == Phase::Running && self.config.is_broker {
+                self.start_life(cx);
+            }
+            return;
+        };
         match input {
             Input::Wake => {
                 if let Some(node) = self.life_channel.expire(cx) {

@@ -34,10 +34,9 @@ impl ReplicaManager {
             Reply::ListOffsets(r) => self.dirty.extend(r.partitions.iter().map(|p| p.0)),
             _ => {}
         }
-        if let Some(mut fetcher) = self.fetchers.remove(&source) {
-            let (mut cx, partitions, _) = self.parts(now);
+        let (mut cx, partitions, fetchers) = self.following(now);
+        if let Some(fetcher) = fetchers.get_mut(&source) {
             fetcher.on_reply(correlation, reply, partitions, &mut cx);
-            self.fetchers.insert(source, fetcher);
         }
         self.settle(now, out);
         self.drive_fetcher(now, source, out);
@@ -49,10 +48,9 @@ impl ReplicaManager {
     }
     /// Lets a fetcher do what it has to do now.
     pub fn drive_fetcher(&mut self, now: Millis, source: BrokerId, out: &mut Vec<ReplicaOutput>) {
-        let Some(mut fetcher) = self.fetchers.remove(&source) else { return };
-        let (mut cx, partitions, _) = self.parts(now);
+        let (mut cx, partitions, fetchers) = self.following(now);
+        let Some(fetcher) = fetchers.get_mut(&source) else { return };
         let actions = fetcher.poll(partitions, &mut cx);
-        self.fetchers.insert(source, fetcher);
         out.extend(actions.into_iter().map(|action| ReplicaOutput::Fetcher { source, action }));
     }
     pub(super) fn drive(&mut self, now: Millis, out: &mut Vec<ReplicaOutput>) {

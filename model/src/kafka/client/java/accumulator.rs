@@ -24,6 +24,33 @@ struct TopicQueues {
     /// By partition number; `None` for those never written.
     queues: Vec<Option<Queue>>,
     sticky: StickyPartitioner,
+    leaders: Leaders,
+    /// Room for the load of each partition, kept.
+    load: Vec<(u16, u32)>,
+}
+
+/// The leaders of a topic's partitions as one version of the cluster's view has them.
+#[derive(Clone, Debug, Default)]
+struct Leaders {
+    version: Option<u64>,
+    known: Vec<Option<Leader>>,
+    /// How many partitions the view has.
+    partitions: usize,
+}
+impl Leaders {
+    fn renew(&mut self, topic: TopicId, view: &ClusterView) {
+        if self.version == Some(view.version) {
+            return;
+        }
+        self.version = Some(view.version);
+        self.known.clear();
+        self.partitions = 0;
+        for (tp, leader) in view.leaders.range(all_partitions(topic)) {
+            self.known.resize(usize::from(tp.partition), None);
+            self.known.push(Some(*leader));
+            self.partitions += 1;
+        }
+    }
 }
 
 impl Batches {
@@ -168,6 +195,8 @@ impl RecordAccumulator {
         let queues = self.batches.topics.entry(topic).or_insert_with(|| TopicQueues {
             queues: Vec::new(),
             sticky: StickyPartitioner::new(topic, batch_size.max(1)),
+            leaders: Leaders::default(),
+            load: Vec::new(),
         });
         let sticky = target == Target::Sticky;
         let mut partition = match target {
@@ -229,30 +258,34 @@ impl RecordAccumulator {
         let config = self.config;
         let hurry = self.exhausted || self.closed || !self.flushes.is_empty();
         for (topic, queues) in &mut self.batches.topics {
+            queues.leaders.renew(*topic, view);
             let written = queues.queues.iter().flatten().count();
-            let mut load = (config.adaptive && written >= partitions_of(view, *topic)).then(Vec::new);
+            let measured = config.adaptive && written >= queues.leaders.partitions;
+            queues.load.clear();
             for (partition, queue) in queues.queues.iter_mut().enumerate() {
                 let Some(queue) = queue else { continue };
                 let tp = TopicPartition { topic: *topic, partition: partition as u16 };
+                let known = queues.leaders.known.get(partition).copied().flatten();
+                let leader = known.map(|l| l.node).filter(|node| *node != BrokerId::NONE);
                 let len = queue.len();
                 let Some(first) = queue.front_mut() else {
-                    if let (Some(load), Some(_)) = (&mut load, view.leader(tp)) {
-                        load.push((tp.partition, 0));
+                    if measured && leader.is_some() {
+                        queues.load.push((tp.partition, 0));
                     }
                     continue;
                 };
                 if config.leader_change_skips_backoff {
-                    first.note_leader_epoch(epoch_of(view, tp));
+                    first.note_leader_epoch(known.map(|l| l.epoch).filter(|e| *e != LeaderEpoch::UNKNOWN));
                 }
-                let Some(leader) = view.leader(tp).map(|l| l.node) else {
+                let Some(leader) = leader else {
                     ready.leaderless.insert(*topic);
                     continue;
                 };
                 let silent = self.latency.get(&leader).is_some_and(|l| {
                     config.availability_timeout > Millis::ZERO && l.ready - l.drained > config.availability_timeout
                 });
-                if let Some(load) = load.as_mut().filter(|_| !silent) {
-                    load.push((tp.partition, len as u32));
+                if measured && !silent {
+                    queues.load.push((tp.partition, len as u32));
                 }
                 if ready.nodes.contains(&leader) || self.muted.contains(&tp) {
                     continue;
@@ -267,7 +300,7 @@ impl RecordAccumulator {
                     ready.next_check = ready.next_check.min(left);
                 }
             }
-            queues.sticky.update_load(load.as_deref(), written);
+            queues.sticky.update_load(measured.then_some(&queues.load), written);
         }
         ready
     }
@@ -410,6 +443,10 @@ impl RecordAccumulator {
         let ends = firsts.map(|b| b.until(if b.attempts > 0 { b.backoff } else { self.config.linger }));
         ends.filter(|at| *at > now).min().unwrap_or(Millis::MAX)
     }
+    /// When the queued batches were created.
+    pub(super) fn queued_since(&self) -> impl Iterator<Item = Millis> {
+        self.batches.queues().flatten().map(|b| b.created)
+    }
     /// Takes every queued batch: the producer is at its end.
     pub fn take_all(&mut self) -> Vec<ProducerBatch> {
         self.batches.queues_mut().flat_map(|q| q.drain(..)).collect()
@@ -468,6 +505,9 @@ fn epoch_of(view: &ClusterView, tp: TopicPartition) -> Option<LeaderEpoch> {
 
 /// Number of partitions of a topic in the view.
 pub fn partitions_of(view: &ClusterView, topic: TopicId) -> usize {
-    let range = TopicPartition { topic, partition: 0 }..=TopicPartition { topic, partition: u16::MAX };
-    view.leaders.range(range).count()
+    view.leaders.range(all_partitions(topic)).count()
+}
+
+const fn all_partitions(topic: TopicId) -> std::ops::RangeInclusive<TopicPartition> {
+    TopicPartition { topic, partition: 0 }..=TopicPartition { topic, partition: u16::MAX }
 }

@@ -198,7 +198,7 @@ impl ProducerBatch {
         self.sealed
             .get_or_insert_with(|| {
                 let rows = std::mem::take(rows);
-                Arc::new(Batch::data(rows.into(), Arc::new([]), tag, transactional))
+                Arc::new(Batch::data(rows.into(), Arc::default(), tag, transactional))
             })
             .clone()
     }

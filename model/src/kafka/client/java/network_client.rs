@@ -86,6 +86,8 @@ pub struct NetworkClient {
     /// Begin of the attempts to get metadata that have not succeeded yet (K-4).
     attempts_since: Option<Millis>,
     in_flight: BTreeMap<BrokerId, VecDeque<InFlight>>,
+    /// A request was pushed since the last poll.
+    unwritten: bool,
     need_api_versions: BTreeSet<BrokerId>,
     selector: Selector,
     correlation: u32,
@@ -114,6 +116,7 @@ impl NetworkClient {
             update: None,
             attempts_since: None,
             in_flight: BTreeMap::new(),
+            unwritten: false,
             need_api_versions: BTreeSet::new(),
             selector: Selector::default(),
             correlation: 0,
@@ -220,8 +223,8 @@ impl NetworkClient {
     /// First instant at which a timeout, a back-off or the age of the metadata makes something due.
     pub fn next_due(&self, now: Millis) -> Millis {
         let mut due = self.states.next_setup_timeout().unwrap_or(Millis::MAX);
-        for request in self.in_flight.values().flatten() {
-            due = due.min(request.sent_at + self.config.request_timeout + Millis(1));
+        for oldest in self.in_flight.values().filter_map(VecDeque::front) {
+            due = due.min(oldest.sent_at + self.config.request_timeout + Millis(1));
         }
         if let (Some(since), Some(trigger)) = (self.attempts_since, self.config.rebootstrap_trigger) {
             due = due.min(since + trigger + Millis(1));
@@ -315,6 +318,7 @@ impl NetworkClient {
         self.correlation += 1;
         let request = InFlight { correlation, purpose, api: body.key(), sent_at: now, written: false };
         self.in_flight.entry(node).or_default().push_back(request);
+        self.unwritten = true;
         // The end of a connection can be known before a poll has seen it: then the request is lost at once.
         if let Some(channel) = self.selector.channel(node) {
             self.actions.push(Action::Send { channel, node, correlation, body });
@@ -323,6 +327,9 @@ impl NetworkClient {
     }
     /// What was sent before this poll has left completely.
     fn written(&mut self, now: Millis, polled: &mut Polled) {
+        if !std::mem::take(&mut self.unwritten) {
+            return;
+        }
         for (node, queue) in &mut self.in_flight {
             for request in queue.iter_mut().filter(|r| !r.written) {
                 request.written = true;
@@ -368,8 +375,9 @@ impl NetworkClient {
         }
     }
     fn request_timed_out(&self, now: Millis) -> Vec<BrokerId> {
+        // They were sent in the order of their queue.
         let late = |r: &InFlight| now - r.sent_at > self.config.request_timeout;
-        self.in_flight.iter().filter(|(_, q)| q.iter().any(late)).map(|(node, _)| *node).collect()
+        self.in_flight.iter().filter(|(_, q)| q.front().is_some_and(late)).map(|(node, _)| *node).collect()
     }
     /// The connection is gone (`processDisconnection`): everything in flight on it is lost, and metadata is asked for,
     /// because the loss may come from it being stale.

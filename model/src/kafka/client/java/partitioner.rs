@@ -12,20 +12,14 @@ pub struct StickyPartitioner {
     batch_size: u32,
     current: Option<u16>,
     produced: u32,
-    load: Option<Load>,
-}
-
-/// Cumulative weights of partitions: the shorter the queue, the heavier.
-#[derive(Clone, Debug)]
-struct Load {
-    cumulative: Vec<u32>,
-    partitions: Vec<u16>,
+    /// The queues' lengths where they say something; empty else.
+    load: Vec<(u16, u32)>,
 }
 
 impl StickyPartitioner {
     /// None chosen yet.
     pub const fn new(topic: TopicId, batch_size: u32) -> Self {
-        Self { topic, batch_size, current: None, produced: 0, load: None }
+        Self { topic, batch_size, current: None, produced: 0, load: Vec::new() }
     }
     /// The partition for the next record; `None` while the topic has none.
     pub fn peek(&mut self, view: &ClusterView, dice: &mut Dice) -> Option<u16> {
@@ -45,11 +39,15 @@ impl StickyPartitioner {
     }
     fn switch(&mut self, view: &ClusterView, dice: &mut Dice) {
         self.produced = 0;
-        if let Some(load) = &self.load {
-            let total = *load.cumulative.last().unwrap_or(&1);
-            let drawn = dice.below(u64::from(total.max(1))) as u32;
-            let at = load.cumulative.partition_point(|c| *c <= drawn);
-            self.current = load.partitions.get(at).copied();
+        if let Some(longest) = self.load.iter().map(|(_, n)| *n).max() {
+            // Each partition weighs one more than its queue is shorter than the longest.
+            let weights = self.load.iter().map(|(partition, n)| (*partition, longest + 1 - n));
+            let mut drawn = dice.below(weights.clone().map(|(_, w)| u64::from(w)).sum());
+            self.current = weights.into_iter().find_map(|(partition, weight)| {
+                let here = drawn < u64::from(weight);
+                drawn = drawn.saturating_sub(u64::from(weight));
+                here.then_some(partition)
+            });
             return;
         }
         let range = TopicPartition { topic: self.topic, partition: 0 }..=TopicPartition {
@@ -65,25 +63,12 @@ impl StickyPartitioner {
     /// Takes queue lengths of the available partitions; `None` where adaptive partitioning has nothing to go by. `all`:
     /// number of partitions written so far.
     pub fn update_load(&mut self, queues: Option<&[(u16, u32)]>, all: usize) {
-        self.load = queues.and_then(|queues| {
-            if queues.is_empty() || all < 2 {
-                return None;
-            }
-            let first = queues[0].1;
-            let equal = queues.iter().all(|(_, n)| *n == first);
-            if equal && queues.len() == all {
-                return None;
-            }
-            let above = queues.iter().map(|(_, n)| *n).max().unwrap_or(0) + 1;
-            let mut sum = 0;
-            let mut load = Load { cumulative: Vec::new(), partitions: Vec::new() };
-            for (partition, n) in queues {
-                sum += above - n;
-                load.cumulative.push(sum);
-                load.partitions.push(*partition);
-            }
-            Some(load)
-        });
+        self.load.clear();
+        let Some(queues) = queues else { return };
+        let equal = queues.iter().all(|(_, n)| *n == queues[0].1);
+        if all >= 2 && !(equal && queues.len() == all) {
+            self.load.extend_from_slice(queues);
+        }
     }
 }
 
@@ -103,6 +88,6 @@ mod tests {
             .collect();
         assert_eq!(picks, [Some(0), Some(1), Some(1), Some(1), Some(1)]);
         p.update_load(Some(&[(0, 2), (1, 2)]), 2);
-        assert!(p.load.is_none());
+        assert!(p.load.is_empty());
     }
 }

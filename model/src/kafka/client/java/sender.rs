@@ -88,6 +88,8 @@ pub struct Sender {
     requests: BTreeMap<u32, Vec<BatchId>>,
     /// Batches in flight that are not done, oldest first.
     in_flight: BTreeMap<TopicPartition, Vec<BatchId>>,
+    /// No batch expires before this: so the thread need not look at all of them in each pass.
+    none_expires_before: Millis,
     held: Held,
     events: Vec<ProducerEvent>,
     counters: Counters,
@@ -102,6 +104,7 @@ impl Sender {
             config,
             requests: BTreeMap::new(),
             in_flight: BTreeMap::new(),
+            none_expires_before: Millis::ZERO,
             held: Held::No,
             events: Vec::new(),
             counters: Counters::default(),
@@ -237,9 +240,14 @@ impl Sender {
         for (node, ids) in drained {
             self.send_produce(node, ids, net, now);
         }
-        let expiry = self.accumulator.next_expiry().min(self.next_in_flight_expiry());
         let timeout = if ready.nodes.is_empty() {
-            ready.next_check.min(not_ready).min(Millis((expiry - now).0.max(0)))
+            let wait = ready.next_check.min(not_ready);
+            if wait <= self.none_expires_before - now {
+                wait
+            } else {
+                let expiry = self.accumulator.next_expiry().min(self.next_in_flight_expiry());
+                wait.min(Millis((expiry - now).0.max(0)))
+            }
         } else {
             Millis::ZERO
         };
@@ -252,6 +260,9 @@ impl Sender {
     }
     /// Fails what `delivery.timeout.ms` has passed for, queued or in flight (P-23).
     fn expire(&mut self, now: Millis) {
+        if now < self.none_expires_before {
+            return;
+        }
         for batch in self.accumulator.take_expired(now) {
             self.expire_batch(batch);
         }
@@ -268,6 +279,11 @@ impl Sender {
                 self.accumulator.batches.sent.insert(id, batch);
             }
         }
+        // What comes later is younger, or a part of one of these.
+        let sent = &self.accumulator.batches.sent;
+        let in_flight = self.in_flight.values().flatten().map(|id| sent[id].created);
+        let oldest = in_flight.chain(self.accumulator.queued_since()).fold(now, Millis::min);
+        self.none_expires_before = oldest + timeout;
     }
     fn expire_batch(&mut self, mut batch: ProducerBatch) -> ProducerBatch {
         self.fail(&mut batch, Failure::Expired, false);

@@ -37,18 +37,15 @@ impl Fetcher {
         net: &mut impl Network,
     ) {
         let buffered: Vec<_> = buffer.partitions().collect();
-        let wanted = subscription.filtered(|p| p.is_fetchable() && !buffered.contains(&p.tp));
-        if wanted.is_empty() {
-            return;
-        }
         let leader = |tp| subscription.get(tp).and_then(|p| p.position).map(|p| p.leader.node);
         let waits = |tp: &TopicPartition| config.fixes.has(Fix::NoFetchWhileBuffered) && subscription.is_fetchable(*tp);
         let busy: Vec<_> = buffered.iter().copied().filter(waits).filter_map(leader).collect();
         // Java groups with HashMap.computeIfAbsent, which puts a new key *before* the others of its bucket; the nodes of
         // a cluster fall into one bucket when host, id and port rise together. So: the node met last comes first.
         let mut by_node: Vec<(BrokerId, Vec<FetchPartition>)> = Vec::new();
-        for tp in wanted {
-            let Some(position) = subscription.get(tp).and_then(|p| p.position) else { continue };
+        for tp in subscription.order().iter().copied() {
+            let fetchable = subscription.get(tp).filter(|p| p.is_fetchable() && !buffered.contains(&tp));
+            let Some(position) = fetchable.and_then(|p| p.position) else { continue };
             let node = position.leader.node;
             if node == BrokerId::NONE {
                 net.request_update(now);
