@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The pinned seed and two more.
 pub const SEEDS: [u64; 3] = [42, 43, 44];
 /// Runs that take seconds each: the pinned seed only.
-const LONG: [&str; 2] = ["kafka/events-file", "measured/kafka-catch-up-skew"];
+const LONG: [&str; 3] = ["kafka/events-file", "kafka/fetch-while-buffered", "measured/kafka-catch-up-skew"];
 
 /// A scenario and its change, over a few seeds.
 pub struct Shipped {
