@@ -92,7 +92,7 @@ use Phase::{Begins, Ends, Skipped};
 #[test]
 fn a_killed_node_is_down_for_its_time() {
     let mut r = run("[[faults]]\nkind = \"kill\"\ntarget = \"broker 2\"\nat = \"5 s\"\nrestart-after = \"12 s\"\n");
-    until(&mut r, 4_999);
+    until(&mut r, 4_500);
     assert!(r.world.is_up(B) && !r.faults().is_over());
     until(&mut r, 16_900);
     assert!(!r.world.is_up(B));

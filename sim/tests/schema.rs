@@ -91,6 +91,18 @@ fn valid(root: &Json, schema: &Json, value: &Json, at: &str) -> Result<(), Strin
     Ok(())
 }
 
+/// Nothing is required: an item with the name of one of the extended scenario's says only what differs.
+fn ask_for_nothing(schema: &mut Json) {
+    match schema {
+        Json::Object(map) => {
+            map.retain(|key, value| key != "required" || !value.is_array());
+            map.values_mut().for_each(ask_for_nothing);
+        }
+        Json::Array(items) => items.iter_mut().for_each(ask_for_nothing),
+        _ => {}
+    }
+}
+
 /// What a scenario says by itself; one that extends another lacks what the other says.
 fn documents() -> Vec<(&'static str, Json)> {
     let read = |name| {
@@ -103,13 +115,12 @@ fn documents() -> Vec<(&'static str, Json)> {
 
 #[test]
 fn every_shipped_scenario_is_valid_under_the_printed_schema() {
-    let mut schema = schema();
+    let whole = schema();
+    let mut part = whole.clone();
+    ask_for_nothing(&mut part);
     for (name, document) in documents() {
-        let whole = document.get("extends").is_none();
-        if !whole {
-            schema["required"] = json!([]);
-        }
-        valid(&schema, &schema, &document, name).unwrap();
+        let schema = if document.get("extends").is_none() { &whole } else { &part };
+        valid(schema, schema, &document, name).unwrap();
     }
 }
 

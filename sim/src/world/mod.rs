@@ -470,7 +470,16 @@ impl<P: Process> World<P> {
         seen: &mut impl Observer,
     ) {
         let mut rest = effects.drain(..);
+        let mut stall = Nanos::ZERO;
         while let Some(effect) = rest.next() {
+            if waits(stall, &effect) {
+                let waiting = self.slots[process.0 as usize].lane(lane);
+                waiting.timeline.push_back((port, cause, effect));
+                waiting.timeline.extend(rest.map(|e| (port, cause, e)));
+                self.scratch = effects;
+                self.resume_at(self.now + stall, process, lane);
+                return;
+            }
             if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
                 if armed.how == Crash::Freeze {
                     let waiting = self.stop_before(process, lane, &effect);
@@ -485,6 +494,7 @@ impl<P: Process> World<P> {
             }
             match self.effect(process, port, cause, effect, life, seen) {
                 Flow::On => {}
+                Flow::Stalled(more) => stall = stall + more,
                 Flow::Dead => {
                     drop(rest);
                     self.scratch = effects;
@@ -492,27 +502,46 @@ impl<P: Process> World<P> {
                 }
                 Flow::Later(at) => {
                     let waiting = self.slots[process.0 as usize].lane(lane);
-                    waiting.busy = true;
                     waiting.timeline.extend(rest.map(|e| (port, cause, e)));
                     self.scratch = effects;
-                    let incarnation = self.slots[process.0 as usize].incarnation;
-                    let key = self.key(at, process, process);
-                    self.queue.push(key, Due::Resume { process, incarnation, lane });
+                    self.resume_at(at, process, lane);
                     return;
                 }
             }
         }
         drop(rest);
         self.scratch = effects;
+        if stall > Nanos::ZERO {
+            self.resume_at(self.now + stall, process, lane);
+        }
+    }
+
+    /// The lane is busy until then.
+    fn resume_at(&mut self, at: SimTime, process: ProcessId, lane: Lane) {
+        let slot = &mut self.slots[process.0 as usize];
+        slot.lane(lane).busy = true;
+        let incarnation = slot.incarnation;
+        let key = self.key(at, process, process);
+        self.queue.push(key, Due::Resume { process, incarnation, lane });
     }
 
     /// A lane's work is done: the effects below it leave, up to the next work.
     fn resume(&mut self, process: ProcessId, lane: Lane, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+        let mut stall = Nanos::ZERO;
         loop {
             let Some((port, cause, effect)) = self.slots[process.0 as usize].lane(lane).timeline.pop_front() else {
+                if stall > Nanos::ZERO {
+                    self.resume_at(self.now + stall, process, lane);
+                    return;
+                }
                 self.slots[process.0 as usize].lane(lane).busy = false;
                 break;
             };
+            if waits(stall, &effect) {
+                self.slots[process.0 as usize].lane(lane).timeline.push_front((port, cause, effect));
+                self.resume_at(self.now + stall, process, lane);
+                return;
+            }
             if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
                 if armed.how == Crash::Freeze {
                     self.stop_before(process, lane, &effect).timeline.push_front((port, cause, effect));
@@ -522,11 +551,10 @@ impl<P: Process> World<P> {
             }
             match self.effect(process, port, cause, effect, life, seen) {
                 Flow::On => {}
+                Flow::Stalled(more) => stall = stall + more,
                 Flow::Dead => return,
                 Flow::Later(at) => {
-                    let incarnation = self.slots[process.0 as usize].incarnation;
-                    let key = self.key(at, process, process);
-                    self.queue.push(key, Due::Resume { process, incarnation, lane });
+                    self.resume_at(at, process, lane);
                     return;
                 }
             }
@@ -557,7 +585,7 @@ impl<P: Process> World<P> {
                 let stall = host.write_stall;
                 self.slots[index].disk.apply(file, &write);
                 if stall > Nanos::ZERO {
-                    return Flow::Later(self.now + stall);
+                    return Flow::Stalled(stall);
                 }
             }
             Effect::Flush(file) => {
@@ -674,10 +702,18 @@ impl<P: Process> World<P> {
     }
 }
 
+/// Whether a stalled write holds the effect up. Other writes of the step and what it tells are not: a thread changes its memory
+/// and the page cache in one go, other threads see that at once; what leaves the thread waits.
+const fn waits<M, W>(stall: Nanos, effect: &Effect<M, W>) -> bool {
+    stall.0 > 0 && !matches!(effect, Effect::Write(..) | Effect::Emit(_) | Effect::Show(_))
+}
+
 /// Whether the effects of a step go on.
 enum Flow {
     On,
     Later(SimTime),
+    /// A write took long.
+    Stalled(Nanos),
     Dead,
 }
 

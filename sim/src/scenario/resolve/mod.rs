@@ -622,7 +622,9 @@ pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
     for (t, topic) in out.topics.iter_mut().zip(&scenario.topics) {
         t.config = all(&topic.config);
         let ids = |replicas: &Vec<BrokerId>| replicas.iter().map(|b| b.0 as u16).collect();
-        t.assignment = Some(topic.assignment.iter().map(ids).collect());
+        // Left out where it follows from `replication-factor`, which a change may set.
+        let given = t.assignment.is_some();
+        t.assignment = given.then(|| topic.assignment.iter().map(ids).collect());
     }
     for (a, application) in out.applications.iter_mut().zip(&scenario.applications) {
         a.config = all(&application.config);
