@@ -4,6 +4,7 @@
 //! cloning it. It knows nothing of Kafka: it is generic over the [`Process`].
 
 mod faults;
+mod flow;
 mod host;
 mod network;
 mod queue;
@@ -17,6 +18,7 @@ pub use network::{Connecting, Cut, DeadMode, Existing, Link, LinkRule, Trouble};
 pub use slot::{EffectKind, EffectKinds};
 pub use trace::{Digest, Item, Recorder, What};
 
+use flow::{Flow, waits};
 use host::Host;
 use model::base::{
     Addr, Chain, ConnId, Cx, Disk, Effect, Event, Feed, FileId, Fixes, Incarnation, Input, Lane, Nanos, Port, Process,
@@ -516,15 +518,6 @@ impl<P: Process> World<P> {
         }
     }
 
-    /// The lane is busy until then.
-    fn resume_at(&mut self, at: SimTime, process: ProcessId, lane: Lane) {
-        let slot = &mut self.slots[process.0 as usize];
-        slot.lane(lane).busy = true;
-        let incarnation = slot.incarnation;
-        let key = self.key(at, process, process);
-        self.queue.push(key, Due::Resume { process, incarnation, lane });
-    }
-
     /// A lane's work is done: the effects below it leave, up to the next work.
     fn resume(&mut self, process: ProcessId, lane: Lane, life: &mut impl Lifecycle, seen: &mut impl Observer) {
         let mut stall = Nanos::ZERO;
@@ -700,21 +693,6 @@ impl<P: Process> World<P> {
             self.queue.push(key, Due::Wake { process, incarnation, port });
         }
     }
-}
-
-/// Whether a stalled write holds the effect up. Other writes of the step and what it tells are not: a thread changes its memory
-/// and the page cache in one go, other threads see that at once; what leaves the thread waits.
-const fn waits<M, W>(stall: Nanos, effect: &Effect<M, W>) -> bool {
-    stall.0 > 0 && !matches!(effect, Effect::Write(..) | Effect::Emit(_) | Effect::Show(_))
-}
-
-/// Whether the effects of a step go on.
-enum Flow {
-    On,
-    Later(SimTime),
-    /// A write took long.
-    Stalled(Nanos),
-    Dead,
 }
 
 #[cfg(test)]
