@@ -1,6 +1,6 @@
 //! Hosts: what turns the crank of a run. The world owns every machine under both.
 //!
-//! [`drive_loop`] is a plain loop; its runs can be forked. [`drive_madsim`] runs the same world inside one madsim runtime
+//! [`drive_loop`] is a plain loop; its runs can be forked. `drive_madsim` runs the same world inside one madsim runtime
 //! that owns the clock and the life cycle of nodes: a process is a madsim node, kill and restart are madsim's. Both give the
 //! same chain, bit for bit.
 

@@ -36,7 +36,7 @@ pub struct Scenario {
     pub liveness: Nanos,
     /// The cluster.
     pub cluster: Cluster,
-    /// Machines in the order of [`Cluster`], applications' instances, readers; see [`Scenario::machine_of`].
+    /// Machines in the order of [`Cluster`], applications' instances, readers; see `Scenario::machine_of`.
     pub machines: Vec<Machine>,
     /// The network.
     pub network: Network,

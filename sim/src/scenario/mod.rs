@@ -1,7 +1,7 @@
 //! Scenarios as data: from TOML text to a [`Scenario`] in which every name is resolved, or to all problems at once.
 //!
 //! Four stages: [`library`] finds the text, [`tree`] reads and merges it with places, [`check`] holds it against the schema
-//! of [`raw`], [`resolve`] looks up names and reads Kafka's keys. What the seed decides is drawn in [`schedule`].
+//! of `raw`, `resolve` looks up names and reads Kafka's keys. What the seed decides is drawn in [`schedule`].
 
 pub mod check;
 pub mod data;

@@ -80,7 +80,7 @@ pub enum Position {
     Diverging(LeaderEpoch, Offset),
 }
 
-/// The log. A clone copies one pointer per [`SEALED`] batches.
+/// The log. A clone copies one pointer per `SEALED` batches.
 #[derive(Clone, Debug)]
 pub struct RaftLog<R> {
     sealed: Vec<Arc<[RaftBatch<R>]>>,

@@ -12,7 +12,7 @@
 //! | [`config::FETCHERS`] + n | replica fetcher from broker n | `fetchers.rs` |
 //!
 //! A step first changes the state, then leaves its effects in this order: writes and events, as they came; deadlines; the
-//! work that all this takes; what others see of it ([`Outgoing`]); and last the work of a step that follows at once. So the disk takes the writes of all threads in
+//! work that all this takes; what others see of it (`Outgoing`); and last the work of a step that follows at once. So the disk takes the writes of all threads in
 //! the order in which memory changed, and a kill during the work loses answers, never their ground.
 
 mod alter;
