@@ -65,38 +65,29 @@ const fn range(draw: Draw<Duration>) -> Range {
 }
 
 impl Resolver<'_> {
-    /// The place of what a path names, or of the deepest thing on the way to it.
-    fn place(&self, path: &[At<'_>]) -> Place {
-        let mut node = self.tree;
-        for step in path {
+    /// What a path names; as an error the deepest thing on the way to it.
+    fn walk(&self, path: &[At<'_>]) -> Result<&tree::Node, &tree::Node> {
+        path.iter().try_fold(self.tree, |node, step| {
             let next = match (step, &node.value) {
                 (Key(key), _) => node.get(key),
                 (Item(at), Value::Array(items)) => items.get(*at),
                 // One value may stand where several could.
                 (Item(_), _) => Some(node),
             };
-            match next {
-                Some(next) => node = next,
-                None => break,
-            }
-        }
+            next.ok_or(node)
+        })
+    }
+    /// The place of what a path names, or of the deepest thing on the way to it.
+    fn place(&self, path: &[At<'_>]) -> Place {
+        let (Ok(node) | Err(node)) = self.walk(path);
         node.place
     }
     /// The place of a key, not of its value.
     fn key_place(&self, path: &[At<'_>], key: &str) -> Place {
-        let mut node = self.tree;
-        for step in path {
-            let next = match (step, &node.value) {
-                (Key(key), _) => node.get(key),
-                (Item(at), Value::Array(items)) => items.get(*at),
-                (Item(_), _) => Some(node),
-            };
-            match next {
-                Some(next) => node = next,
-                None => return node.place,
-            }
+        match self.walk(path) {
+            Ok(node) => node.entries().iter().find(|e| e.key == key).map_or(node.place, |e| e.place),
+            Err(deepest) => deepest.place,
         }
-        node.entries().iter().find(|e| e.key == key).map_or(node.place, |e| e.place)
     }
     /// Whether the table at `path` had `key`, but unreadable.
     fn lost(&self, path: &[At<'_>], key: &str) -> bool {
