@@ -10,9 +10,9 @@
 use clap::ValueEnum;
 use model::base::Row;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What a planted nondeterminism draws on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -23,7 +23,7 @@ pub enum Plant {
     Address,
     /// The time of day.
     WallClock,
-    /// Which of two threads came first.
+    /// How far another thread had come when this one looked.
     Thread,
     /// A static that an earlier run in the same process left behind.
     Static,
@@ -33,8 +33,10 @@ pub enum Plant {
 
 /// Numbers that a plant gives: below this.
 const VALUES: u64 = 8;
-/// How often two threads race for the next place before the run begins.
-const RACES: usize = 2048;
+/// How often one thread looks how far another has counted before the run begins.
+const LOOKS: usize = 64;
+/// Time it sleeps before each look.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 /// Runs that this process has planted: the stale static.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
@@ -44,15 +46,15 @@ pub(super) struct Planted {
     plant: Plant,
     began: Instant,
     earlier_runs: u64,
-    /// Which thread won each race.
-    winners: Arc<[u8]>,
+    /// What one thread saw of the other's count.
+    seen: Arc<[u64]>,
     drawn: usize,
 }
 impl Planted {
     pub(super) fn new(plant: Plant) -> Self {
-        let winners = if plant == Plant::Thread { race() } else { Arc::new([]) };
+        let seen = if plant == Plant::Thread { race() } else { Arc::new([]) };
         let earlier_runs = RUNS.fetch_add(1, Ordering::Relaxed);
-        Self { plant, began: Instant::now(), earlier_runs, winners, drawn: 0 }
+        Self { plant, began: Instant::now(), earlier_runs, seen, drawn: 0 }
     }
 
     /// Lets the machine decide the size of the first row.
@@ -73,28 +75,32 @@ impl Planted {
             // All bits count: the low ones are the same in every process.
             Plant::Address => (rows.as_ptr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61,
             Plant::WallClock => self.began.elapsed().as_micros() as u64,
-            Plant::Thread => u64::from(self.winners[self.drawn % self.winners.len()]),
+            Plant::Thread => self.seen[self.drawn % self.seen.len()],
             Plant::Static => self.earlier_runs,
             Plant::Ghost => rows.first().map_or(0, |r| u64::from(r.ghost.open())),
         }
     }
 }
 
-/// Two threads push their number into one list, as a pool does that keeps results in order of completion. They are gone
-/// when the run begins: madsim lets no thread start inside.
-fn race() -> Arc<[u8]> {
-    let (list, start) = (Mutex::new(Vec::with_capacity(2 * RACES)), Barrier::new(2));
-    let (list, start) = (&list, &start);
+/// One thread counts as fast as it can, another looks from time to time how far it has come: a value shared without
+/// agreement on when it is read. How often they change places on a core does not matter, as it would if they took turns:
+/// even on a single core the count depends on when exactly the timer took it away. They are gone when the run begins:
+/// madsim lets no thread start inside.
+fn race() -> Arc<[u64]> {
+    let (count, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (count, done) = (&count, &done);
     std::thread::scope(|scope| {
-        for number in 0..2 {
-            scope.spawn(move || {
-                start.wait();
-                for _ in 0..RACES {
-                    list.lock().expect("no thread panics while it holds this").push(number);
-                    std::thread::yield_now();
-                }
-            });
-        }
-    });
-    list.lock().expect("both threads are gone").as_slice().into()
+        scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let look = move || {
+            std::thread::sleep(BETWEEN_LOOKS);
+            count.load(Ordering::Relaxed)
+        };
+        let seen = (0..LOOKS).map(|_| look()).collect();
+        done.store(true, Ordering::Relaxed);
+        seen
+    })
 }
