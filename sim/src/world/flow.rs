@@ -19,13 +19,33 @@ pub(super) enum Flow {
 }
 
 impl<P: Process> World<P> {
-    /// The lane is busy until then.
-    pub(super) fn resume_at(&mut self, at: SimTime, process: ProcessId, lane: Lane) {
+    /// The lane is busy until then, with work or with a write.
+    pub(super) fn resume_at(&mut self, at: SimTime, process: ProcessId, lane: Lane, works: bool) {
         let slot = &mut self.slots[process.0 as usize];
-        slot.lane(lane).busy = true;
+        let waiting = slot.lane(lane);
+        (waiting.busy, waiting.until, waiting.works) = (true, at, works);
         let incarnation = slot.incarnation;
         let key = self.key(at, process, process);
         self.queue.push(key, Due::Resume { process, incarnation, lane });
+    }
+
+    /// From now on work on this host takes `permille` thousandths of its time at full speed, also what is left of work that
+    /// has begun.
+    pub(super) fn pace(&mut self, host: u32, permille: u64) {
+        let pace = self.hosts[host as usize].pace(self.now, permille);
+        for process in 0..self.slots.len() {
+            if self.slots[process].host != host || self.slots[process].state.is_none() {
+                continue;
+            }
+            for lane in 0..self.slots[process].lane_count() {
+                let lane = Lane(lane as u16);
+                let waiting = self.slots[process].lane(lane);
+                if waiting.busy && waiting.works && waiting.until > self.now {
+                    let at = pace.apply(waiting.until);
+                    self.resume_at(at, ProcessId(process as u32), lane, true);
+                }
+            }
+        }
     }
 }
 

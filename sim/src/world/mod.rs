@@ -312,7 +312,7 @@ impl<P: Process> World<P> {
             Due::Wake { process, incarnation, port } => self.deadline(process, incarnation, port, life, seen),
             Due::Resume { process, incarnation, lane } => {
                 let slot = &mut self.slots[process.0 as usize];
-                if slot.runs(incarnation) {
+                if slot.runs(incarnation) && slot.lane(lane).resumes(self.now) {
                     if slot.frozen {
                         slot.lane(lane).resume = true;
                     } else {
@@ -479,7 +479,7 @@ impl<P: Process> World<P> {
                 waiting.timeline.push_back((port, cause, effect));
                 waiting.timeline.extend(rest.map(|e| (port, cause, e)));
                 self.scratch = effects;
-                self.resume_at(self.now + stall, process, lane);
+                self.resume_at(self.now + stall, process, lane, false);
                 return;
             }
             if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
@@ -506,7 +506,7 @@ impl<P: Process> World<P> {
                     let waiting = self.slots[process.0 as usize].lane(lane);
                     waiting.timeline.extend(rest.map(|e| (port, cause, e)));
                     self.scratch = effects;
-                    self.resume_at(at, process, lane);
+                    self.resume_at(at, process, lane, true);
                     return;
                 }
             }
@@ -514,7 +514,7 @@ impl<P: Process> World<P> {
         drop(rest);
         self.scratch = effects;
         if stall > Nanos::ZERO {
-            self.resume_at(self.now + stall, process, lane);
+            self.resume_at(self.now + stall, process, lane, false);
         }
     }
 
@@ -524,7 +524,7 @@ impl<P: Process> World<P> {
         loop {
             let Some((port, cause, effect)) = self.slots[process.0 as usize].lane(lane).timeline.pop_front() else {
                 if stall > Nanos::ZERO {
-                    self.resume_at(self.now + stall, process, lane);
+                    self.resume_at(self.now + stall, process, lane, false);
                     return;
                 }
                 self.slots[process.0 as usize].lane(lane).busy = false;
@@ -532,7 +532,7 @@ impl<P: Process> World<P> {
             };
             if waits(stall, &effect) {
                 self.slots[process.0 as usize].lane(lane).timeline.push_front((port, cause, effect));
-                self.resume_at(self.now + stall, process, lane);
+                self.resume_at(self.now + stall, process, lane, false);
                 return;
             }
             if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
@@ -547,7 +547,7 @@ impl<P: Process> World<P> {
                 Flow::Stalled(more) => stall = stall + more,
                 Flow::Dead => return,
                 Flow::Later(at) => {
-                    self.resume_at(at, process, lane);
+                    self.resume_at(at, process, lane, true);
                     return;
                 }
             }

@@ -41,6 +41,10 @@ fn a_stale_leader_may_still_commit_what_the_next_one_has() {
     let isr = set(&[1, 2, 3]);
     h.event(1, Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, end });
     h.logs.get_mut(&1).unwrap().high_watermark = end;
+    // A reader at the old leader is given it before the next one has committed anything.
+    let entry = h.logs[&1].entries.last().unwrap().clone();
+    h.show(crate::history::READER, Layer::Read(0), &entry);
+    h.read = entry.next();
     h.sync().clean();
 }
 

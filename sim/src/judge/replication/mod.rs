@@ -311,6 +311,10 @@ impl ReplicationLaw {
                 let j = w.shadow.replicas.iter().position(|r| r.process == other).unwrap_or(i);
                 if let Some(from) = w.shadow.parts(i, j, to).or_else(|| w.shadow.differs(i, to)) {
                     self.loss(at, "I-1", tp, (other, newest), (from, to), epoch);
+                } else {
+                    // A thawed leader counts the fetches that waited for it: who led after it has all that they had.
+                    let agreed = w.shadow.commit(i, to);
+                    debug_assert!(agreed.is_ok(), "{tp}: it was just compared");
                 }
             }
             _ => {
