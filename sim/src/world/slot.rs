@@ -126,7 +126,14 @@ impl<M, W> Waiting<M, W> {
 }
 impl<M, W> Default for Waiting<M, W> {
     fn default() -> Self {
-        Self { busy: false, until: SimTime::ZERO, works: false, resume: false, inbox: VecDeque::new(), timeline: VecDeque::new() }
+        Self {
+            busy: false,
+            until: SimTime::ZERO,
+            works: false,
+            resume: false,
+            inbox: VecDeque::new(),
+            timeline: VecDeque::new(),
+        }
     }
 }
 
