@@ -180,10 +180,7 @@ impl<P: Process> World<P> {
             Fault::Trouble(trouble) => self.net.trouble(trouble.clone()),
             Fault::Untrouble(id) => self.net.untrouble(*id),
             Fault::Cpu(host, permille) => self.pace(*host, *permille),
-            Fault::SlowDisk(host, permille, stall) => {
-                self.hosts[*host as usize].disk_permille = *permille;
-                self.hosts[*host as usize].write_stall = *stall;
-            }
+            Fault::SlowDisk(host, permille, stall) => self.slow_disk(*host, *permille, *stall),
             Fault::DiskBandwidth(host, left) => self.hosts[*host as usize].limit_disk(self.now, *left),
             Fault::FullDisk(host, full) => self.hosts[*host as usize].disk_full = *full,
             Fault::Skew(p, ms) => self.slots[p.0 as usize].skew = *ms,
