@@ -8,6 +8,7 @@
 mod exempt;
 mod harness;
 mod rd_cluster;
+mod run_assignors;
 mod run_controller;
 mod run_hash;
 mod run_java_connection;
@@ -28,6 +29,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
+    Family { name: "kafka/assignors", run: run_assignors::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },
