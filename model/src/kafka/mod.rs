@@ -3,6 +3,7 @@
 pub mod broker;
 pub mod client;
 pub mod controller;
+pub mod coordinator;
 mod error;
 pub mod log;
 pub mod messages;

@@ -10,6 +10,8 @@ mod harness;
 mod rd_cluster;
 mod run_assignors;
 mod run_controller;
+mod run_group;
+mod run_group_requests;
 mod run_hash;
 mod run_java_connection;
 mod run_java_fetch;
@@ -28,8 +30,12 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-hash/coordinator", run: run_hash::coordinator },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
     Family { name: "kafka/assignors", run: run_assignors::run },
+    Family { name: "kafka/group_classic", run: run_group::run },
+    Family { name: "kafka/group_consumer", run: run_group::run },
+    Family { name: "kafka/group_offsets", run: run_group::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },

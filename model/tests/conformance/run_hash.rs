@@ -1,8 +1,9 @@
-//! Runner of kafka-hash/partitioner.
+//! Runners of kafka-hash.
 
 use crate::harness::{Outcome, compare};
 use model::base::Fixes;
 use model::kafka::client::{consistent_random, murmur2, partition_for_hash};
+use model::kafka::coordinator::group::{partition_for, string_hash};
 use serde_json::{Value, json};
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -20,4 +21,13 @@ pub fn run(vector: &Value, _fixes: Fixes) -> Outcome {
     let recorded = ["murmur2", "murmur2_partition", "consistent_random"].map(|field| vector[field].clone());
     let got = [json!(hash), json!(java), json!(librdkafka)];
     compare(&recorded, |i| got[i].clone())
+}
+
+/// Runs one vector of kafka-hash/coordinator: which partition of an internal topic an id belongs to.
+pub fn coordinator(vector: &Value, _fixes: Fixes) -> Outcome {
+    let id = vector["id"].as_str().unwrap_or_default();
+    let counts = vector["partitions"].as_array().into_iter().flatten();
+    let placed: Vec<u16> = counts.map(|n| partition_for(id, n.as_u64().unwrap_or(1) as u16)).collect();
+    let got = [json!(string_hash(id)), json!(placed)];
+    compare(&["hash_code", "partition"].map(|field| vector[field].clone()), |i| got[i].clone())
 }

@@ -1,0 +1,2 @@
+//! Coordinators: state machines over a replicated internal topic each.
+pub mod group;
