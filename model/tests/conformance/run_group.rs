@@ -72,7 +72,11 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
         line: vector["line"].as_str().unwrap_or_default().to_owned(),
     };
     let machine = RefCell::new(machine);
-    drive(vector, machine, |m, item| m.borrow_mut().step(item), |m| m.borrow().state())
+    let mut vector = vector.clone();
+    let outputs = vector.get_mut("output").and_then(Value::as_array_mut).into_iter().flatten();
+    let events = outputs.filter_map(|o| o.get_mut("ev").and_then(Value::as_array_mut)).flatten();
+    events.filter_map(|e| e.get_mut("log").and_then(Value::as_array_mut)).for_each(|log| sort_offset_tombstones(log));
+    drive(&vector, machine, |m, item| m.borrow_mut().step(item), |m| m.borrow().state())
 }
 
 impl Machine {
@@ -153,7 +157,9 @@ impl Machine {
                 self.shard.appended(write, Err(error), self.now)
             }
             None => {
-                shown.events.push(json!({ "log": write.records.iter().map(kind).collect::<Vec<_>>() }));
+                let mut kinds: Vec<Value> = write.records.iter().map(|r| json!(kind(r))).collect();
+                sort_offset_tombstones(&mut kinds);
+                shown.events.push(json!({ "log": kinds }));
                 let base = Offset(self.log.len() as i64);
                 for record in write.records.iter() {
                     let entry = LogEntry::Record(write.producer.map(|(id, _)| id), record.clone());
@@ -205,7 +211,13 @@ impl Machine {
             }
         }
         let offsets = self.shard.offsets();
-        let current = offsets.all().map(|(_, tp, v)| (Names::tp(tp), json!({ "offset": v.offset.0, "at": v.at.0 })));
+        let current = offsets.all().map(|(_, tp, v)| {
+            let mut value = json!({ "offset": v.offset.0, "at": v.at.0 });
+            if let Some(at) = v.expires {
+                value["expires"] = json!(at.0);
+            }
+            (Names::tp(tp), value)
+        });
         state["offsets"] = Value::Object(current.collect());
         let mut pending: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
         for (producer, _, tp, value) in offsets.pending() {
@@ -222,6 +234,14 @@ fn sorted_replies(mut events: Vec<Value>) -> Value {
         run.sort_by_key(|e| e["reply"].as_u64());
     }
     Value::Array(events)
+}
+
+/// Within one batch Kafka deletes offsets in the order of a hash table; here they are in order.
+fn sort_offset_tombstones(log: &mut [Value]) {
+    let is_one = |v: &Value| v.as_str().is_some_and(|text| text.starts_with("-OffsetCommit"));
+    for run in log.chunk_by_mut(|a, b| is_one(a) && is_one(b)) {
+        run.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
+    }
 }
 
 fn kind(record: &GroupRecord) -> String {

@@ -130,7 +130,10 @@ pub fn request(item: &Value, group: GroupId, order: &dyn Fn(&str) -> Vec<String>
     let generation = item["generation"].as_i64().or(item["epoch"].as_i64()).unwrap_or(-1) as i32;
     let offsets = || -> Vec<(TopicPartition, Offset)> {
         let of = |tp: String| (Names::parse_tp(&tp), Offset(item["offsets"][&tp].as_i64().unwrap_or(-1)));
-        order("offsets").into_iter().map(of).collect()
+        let mut offsets: Vec<_> = order("offsets").into_iter().map(of).collect();
+        // A request lists partitions by topic.
+        offsets.sort_by_key(|(tp, _)| tp.topic);
+        offsets
     };
     let list = |key: &str| -> Option<Vec<TopicPartition>> {
         let parse = |l: &Vec<Value>| l.iter().filter_map(Value::as_str).map(Names::parse_tp).collect();

@@ -283,7 +283,7 @@ pub enum GroupReply {
     Heartbeat(ErrorCode),
     /// To LeaveGroup; one error a member.
     Leave(ErrorCode, Vec<ErrorCode>),
-    /// To OffsetCommit; one error a partition, none where the request failed as a whole.
+    /// To OffsetCommit: the error of the request as a whole, which is on the wire only as that of every partition.
     OffsetCommit(ErrorCode, Vec<(TopicPartition, ErrorCode)>),
     /// To TxnOffsetCommit, likewise.
     TxnOffsetCommit(ErrorCode, Vec<(TopicPartition, ErrorCode)>),
@@ -316,6 +316,11 @@ impl ConsumerGroupHeartbeatReply {
     }
 }
 
+/// The same error for every partition, as those answers tell a failure of the whole.
+fn for_each<T>(offsets: &[(TopicPartition, T)], error: ErrorCode) -> Vec<(TopicPartition, ErrorCode)> {
+    offsets.iter().map(|(tp, _)| (*tp, error)).collect()
+}
+
 impl GroupRequest {
     /// The group it is about.
     pub fn group(&self) -> GroupId {
@@ -338,8 +343,8 @@ impl GroupRequest {
             Self::Sync(_) => GroupReply::Sync(SyncGroupReply::refused(error)),
             Self::Heartbeat(_) => GroupReply::Heartbeat(error),
             Self::Leave(_) => GroupReply::Leave(error, Vec::new()),
-            Self::OffsetCommit(_) => GroupReply::OffsetCommit(error, Vec::new()),
-            Self::TxnOffsetCommit(_) => GroupReply::TxnOffsetCommit(error, Vec::new()),
+            Self::OffsetCommit(r) => GroupReply::OffsetCommit(error, for_each(&r.offsets, error)),
+            Self::TxnOffsetCommit(r) => GroupReply::TxnOffsetCommit(error, for_each(&r.offsets, error)),
             Self::OffsetFetch(_) => GroupReply::OffsetFetch(error, Vec::new()),
             Self::ConsumerHeartbeat(_) => {
                 GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error))
@@ -357,8 +362,8 @@ impl GroupReply {
             Self::Sync(_) => Self::Sync(SyncGroupReply::refused(error)),
             Self::Heartbeat(_) => Self::Heartbeat(error),
             Self::Leave(..) => Self::Leave(error, Vec::new()),
-            Self::OffsetCommit(..) => Self::OffsetCommit(error, Vec::new()),
-            Self::TxnOffsetCommit(..) => Self::TxnOffsetCommit(error, Vec::new()),
+            Self::OffsetCommit(_, offsets) => Self::OffsetCommit(error, for_each(offsets, error)),
+            Self::TxnOffsetCommit(_, offsets) => Self::TxnOffsetCommit(error, for_each(offsets, error)),
             Self::OffsetFetch(..) => Self::OffsetFetch(error, Vec::new()),
             Self::ConsumerHeartbeat(_) => Self::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error)),
             Self::Delete(_) => Self::Delete(error),

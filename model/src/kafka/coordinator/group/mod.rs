@@ -6,6 +6,7 @@
 
 mod assignor;
 mod classic;
+mod codec;
 mod committed;
 mod config;
 mod consumer;
@@ -13,10 +14,12 @@ mod java;
 pub mod messages;
 mod offsets;
 mod records;
+mod service;
 mod shard;
 mod timers;
 
 pub use classic::{ClassicGroup, ClassicMember, ClassicState};
+pub use codec::{from_entry, to_batch};
 pub use config::GroupCoordinatorConfig;
 pub use consumer::{ConsumerGroup, ConsumerGroupState, ConsumerMember};
 pub use java::{partition_for, string_hash};
@@ -26,4 +29,5 @@ pub use records::{
     AssignedPartitions, CommittedOffset, CurrentAssignment, GroupMemberRecord, GroupMetadata, GroupRecord, LogEntry,
     MemberState, MemberSubscription,
 };
+pub use service::{GroupCoordinator, ServiceStep};
 pub use shard::{Answer, Cx, Group, GroupCoordinatorShard, Step, Write};

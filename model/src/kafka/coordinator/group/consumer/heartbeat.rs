@@ -46,10 +46,11 @@ impl GroupCoordinatorShard {
         if group.members.len() >= self.config.consumer_max_size && !group.members.contains_key(&request.member) {
             return Err(ErrorCode::GroupMaxSizeReached);
         }
-        let member = find_member(group, request, &mut records)?;
+        let (member, is_new) = find_member(group, request, &mut records)?;
         let mut updated = member.updated(request);
         let mut bump = false;
-        if updated.subscription != member.subscription {
+        // A new member's record is written in any case: it names its client too.
+        if updated.subscription != member.subscription || is_new {
             let value = Some(Arc::new(updated.subscription.clone()));
             records.push(GroupRecord::ConsumerGroupMemberMetadata(id, Arc::clone(&updated.id), value));
             bump = updated.subscription.topics != member.subscription.topics;
@@ -71,7 +72,7 @@ impl GroupCoordinatorShard {
         } else {
             (present_target(group, &updated), group.assignment_epoch)
         };
-        if !updated.is_reconciled_to(target_epoch) {
+        if bump || !updated.is_reconciled_to(target_epoch) {
             let fixes = self.fixes;
             let owned = request.owned.as_deref();
             let next =
@@ -123,25 +124,27 @@ impl GroupCoordinatorShard {
     }
 }
 
-/// The member that a heartbeat is of, made if it joins. A static member that comes back under another id takes over what the
+/// The member that a heartbeat is of; made if it joins, true then. A static member that comes back under another id takes over what the
 /// old one has; the records of that are written.
 fn find_member(
     group: &ConsumerGroup,
     request: &ConsumerGroupHeartbeatRequest,
     records: &mut Vec<GroupRecord>,
-) -> Result<ConsumerMember, ErrorCode> {
+) -> Result<(ConsumerMember, bool), ErrorCode> {
+    let known = |member: &ConsumerMember| (member.clone(), false);
+    let made = || (ConsumerMember::new(&request.member), true);
     let joins = request.epoch == JOIN_EPOCH;
     let owned = request.owned.as_deref();
     let Some(instance) = &request.instance else {
         return match group.members.get(&request.member) {
-            Some(member) => member.check_epoch(request.epoch, owned).map(|()| member.clone()),
-            None if joins => Ok(ConsumerMember::new(&request.member)),
+            Some(member) => member.check_epoch(request.epoch, owned).map(|()| known(member)),
+            None if joins => Ok(made()),
             None => Err(ErrorCode::UnknownMemberId),
         };
     };
     let holder = group.static_members.get(instance).map(|id| &group.members[id]);
     match holder {
-        None if joins => Ok(ConsumerMember::new(&request.member)),
+        None if joins => Ok(made()),
         None => Err(ErrorCode::UnknownMemberId),
         Some(holder) if joins => {
             if holder.current.epoch != STATIC_LEAVE_EPOCH {
@@ -150,10 +153,10 @@ fn find_member(
             let mut member = ConsumerMember { id: Arc::clone(&request.member), ..holder.clone() };
             (member.current.epoch, member.current.previous_epoch) = (0, 0);
             replace_member(group, request.group, holder, &member, records);
-            Ok(member)
+            Ok((member, false))
         }
         Some(holder) if holder.id != request.member => Err(ErrorCode::FencedInstanceId),
-        Some(holder) => holder.check_epoch(request.epoch, owned).map(|()| holder.clone()),
+        Some(holder) => holder.check_epoch(request.epoch, owned).map(|()| known(holder)),
     }
 }
 

@@ -22,12 +22,14 @@ impl Reconciliation<'_> {
     /// What the member has after this heartbeat.
     pub(super) fn step(&self) -> CurrentAssignment {
         let current = &self.member.current;
+        let unsubscribed = current.assigned.keys().any(|tp| !self.member.is_subscribed(tp.topic));
         match current.state {
-            MemberState::Stable if current.epoch == self.target_epoch => current.clone(),
-            MemberState::Stable | MemberState::UnreleasedPartitions => self.next(current.epoch),
-            MemberState::UnrevokedPartitions if self.still_owns(&current.revoking) => current.clone(),
-            // What it had to give up is given up; it may have to give up more for a newer target.
-            MemberState::UnrevokedPartitions => self.next(current.epoch + 1),
+            MemberState::Stable if current.epoch == self.target_epoch && !unsubscribed => current.clone(),
+            MemberState::UnrevokedPartitions if self.still_owns(&current.revoking) => {
+                if unsubscribed { self.give_up_unsubscribed() } else { current.clone() }
+            }
+            // Also from unrevoked: a newer target may want more of it, in the epoch in which it is (**R**).
+            _ => self.next(),
         }
     }
 
@@ -35,15 +37,30 @@ impl Reconciliation<'_> {
     fn still_owns(&self, partitions: &AssignedPartitions) -> bool {
         self.owned.is_none_or(|owned| owned.iter().any(|tp| partitions.contains_key(tp)))
     }
+    /// Nobody has it, or nobody but this member, which has just given it up and gets it back.
     fn is_free(&self, tp: TopicPartition) -> bool {
-        !self.fixes.has(Fix::ReleaseBeforeAssign) || !self.group.owners.contains_key(&tp)
+        let own = self.member.current.revoking.contains_key(&tp);
+        own || !self.group.owners.contains_key(&tp) || !self.fixes.has(Fix::ReleaseBeforeAssign)
     }
 
-    fn next(&self, epoch: i32) -> CurrentAssignment {
+    /// To be owned: in the target, and still subscribed to. What is not subscribed to any more goes at once, the target may be
+    /// computed later (KAFKA-19431).
+    fn is_wanted(&self, tp: TopicPartition) -> bool {
+        self.target.contains(&tp) && self.member.is_subscribed(tp.topic)
+    }
+    fn give_up_unsubscribed(&self) -> CurrentAssignment {
+        let mut next = self.member.current.clone();
+        next.previous_epoch = next.epoch;
+        let gone = next.assigned.extract_if(.., |tp, _| !self.member.is_subscribed(tp.topic)).collect::<Vec<_>>();
+        next.revoking.extend(gone);
+        next
+    }
+
+    fn next(&self) -> CurrentAssignment {
         let current = &self.member.current;
         let (mut assigned, mut revoking) = (AssignedPartitions::new(), AssignedPartitions::new());
         for (tp, since) in &current.assigned {
-            if self.target.contains(tp) { &mut assigned } else { &mut revoking }.insert(*tp, *since);
+            if self.is_wanted(*tp) { &mut assigned } else { &mut revoking }.insert(*tp, *since);
         }
         let moved_to = |epoch, state, assigned, revoking| CurrentAssignment {
             epoch,
@@ -53,9 +70,9 @@ impl Reconciliation<'_> {
             revoking,
         };
         if !revoking.is_empty() && self.still_owns(&revoking) {
-            return moved_to(epoch, MemberState::UnrevokedPartitions, assigned, revoking);
+            return moved_to(current.epoch, MemberState::UnrevokedPartitions, assigned, revoking);
         }
-        let wanted = self.target.iter().copied().filter(|tp| !assigned.contains_key(tp));
+        let wanted = self.target.iter().copied().filter(|tp| self.is_wanted(*tp) && !assigned.contains_key(tp));
         let (free, held): (Vec<_>, Vec<_>) = wanted.partition(|tp| self.is_free(*tp));
         assigned.extend(free.into_iter().map(|tp| (tp, self.target_epoch)));
         let state = if held.is_empty() { MemberState::Stable } else { MemberState::UnreleasedPartitions };
