@@ -29,6 +29,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-hash/coordinator", run: run_hash::coordinator },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
     Family { name: "kafka/coordinator", run: run_txn_coordinator::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },

@@ -36,3 +36,6 @@ pub use metadata::{NO_START, TWO_PHASE_COMMIT_TIMEOUT, TransactionMetadata, Tran
 pub use record::{TransactionLogRecord, TransactionLogValue, from_batch, to_batch};
 pub use state::{TransactionState, TransactionVersion};
 pub use state_manager::{TransactionStateManager, TransactionalIds};
+
+#[cfg(test)]
+mod tests;
