@@ -8,8 +8,9 @@ use model::kafka::ErrorCode;
 use model::kafka::coordinator::transaction::{
     AddPartitions, AppendId, EndRequest, InitProducerId, MarkerDestination, PartitionLeaders, ProducerIdManager, Step,
     Token, TransactionConfig, TransactionCoordinator, TransactionLogRecord, TransactionLogValue, TransactionOutput,
-    TransactionReply, TransactionVersion, TransactionalIds, TxnMarkerEntry, from_batch, to_batch,
+    TransactionReply, TransactionVersion, TxnMarkerEntry, from_batch, to_batch,
 };
+use model::kafka::placement::IdTable;
 use model::kafka::txn_messages::TransactionalId;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,7 +39,7 @@ impl PartitionLeaders for Leaders {
 
 struct Run {
     config: TransactionConfig,
-    ids: TransactionalIds,
+    ids: IdTable,
     names: Vec<String>,
     fixes: Fixes,
     coordinator: TransactionCoordinator,
@@ -83,7 +84,7 @@ impl Run {
             seeds.clone().chain(items).filter_map(|i| i["id"].as_str()).map(str::to_owned).collect();
         names.sort();
         names.dedup();
-        let ids = TransactionalIds::new(names.iter().map(String::as_str));
+        let ids = IdTable::new(names.iter().map(String::as_str));
         let now = Millis::ZERO;
         let mut run = Self {
             coordinator: TransactionCoordinator::new(config, ids.clone(), fixes, now),

@@ -142,11 +142,9 @@ impl TransactionCoordinator {
             }
         }
     }
-    /// Leaders have changed: markers that wait for one are looked at.
-    pub fn metadata_changed(&mut self, step: &mut Step<'_>) {
-        if self.markers.waits_for_leader() {
-            self.marker_pass(step);
-        }
+    /// Leaders have changed: markers that wait for one are due to be looked at. Kafka's thread looks all the time.
+    pub fn metadata_changed(&mut self) {
+        self.markers.wake_for_leaders();
     }
 
     // ---- which partitions are coordinated here
@@ -189,13 +187,12 @@ impl TransactionCoordinator {
 
     // ---- timers
 
-    /// When [`poll`](Self::poll) is due.
-    pub fn deadline(&self) -> Millis {
-        let markers = if self.markers.is_awake() { Millis::ZERO } else { self.next_marker_pass };
-        self.next_abort_scan.min(self.next_id_scan).min(markers)
+    /// When [`scan`](Self::scan) is due.
+    pub fn scan_deadline(&self) -> Millis {
+        self.next_abort_scan.min(self.next_id_scan)
     }
-    /// Does what is due.
-    pub fn poll(&mut self, step: &mut Step<'_>) {
+    /// The scheduler: looks for timed-out transactions and expired ids, each in its interval.
+    pub fn scan(&mut self, step: &mut Step<'_>) {
         if step.now >= self.next_abort_scan {
             self.next_abort_scan = step.now + self.config.abort_timed_out_interval;
             self.abort_timed_out(step);
@@ -204,9 +201,11 @@ impl TransactionCoordinator {
             self.next_id_scan = step.now + self.config.remove_expired_interval;
             self.state.remove_expired(step);
         }
-        if self.markers.is_awake() || (self.markers.has_retries() && step.now >= self.next_marker_pass) {
-            self.marker_pass(step);
-        }
+    }
+    /// When the marker thread has a pass to make: at once if something was queued, else for ends that could not be stored,
+    /// which wake nobody (`InterBrokerSendThread` polls for `request.timeout.ms` at most).
+    pub fn marker_deadline(&self) -> Millis {
+        if self.markers.is_awake() { Millis::ZERO } else { self.next_marker_pass }
     }
 
     /// Aborts every transaction that has timed out (T-20, T-21).

@@ -7,9 +7,10 @@ use super::end_txn::{EndCallback, EndRequest};
 use super::markers::TransactionMarkerChannelManager;
 use super::metadata::{TWO_PHASE_COMMIT_TIMEOUT, TransactionMetadata, TransitionError, TxnTransitMetadata};
 use super::state::{TransactionState as S, TransactionVersion};
-use super::state_manager::{AfterAppend, PendingAppend, PendingTransition, TransactionStateManager, TransactionalIds};
+use super::state_manager::{AfterAppend, PendingAppend, PendingTransition, TransactionStateManager};
 use crate::base::{Fix, Fixes, Millis, ProducerEpoch, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::kafka::placement::IdTable;
 use crate::kafka::txn_messages::TransactionalId;
 
 /// InitProducerId of a transactional id.
@@ -60,7 +61,7 @@ const fn init_error(error: ErrorCode) -> TransactionReply {
 
 impl TransactionCoordinator {
     /// The coordinator of a broker that starts now: it coordinates nothing yet, its scans run an interval from now on.
-    pub fn new(config: TransactionConfig, ids: TransactionalIds, fixes: Fixes, now: Millis) -> Self {
+    pub fn new(config: TransactionConfig, ids: IdTable, fixes: Fixes, now: Millis) -> Self {
         Self {
             config,
             fixes,

@@ -88,13 +88,9 @@ impl TransactionMarkerChannelManager {
     pub(super) fn is_awake(&self) -> bool {
         self.awake
     }
-    /// Whether the next pass has an end to store again.
-    pub(super) fn has_retries(&self) -> bool {
-        !self.retry_appends.is_empty()
-    }
-    /// Whether markers wait for a leader to be alive.
-    pub(super) fn waits_for_leader(&self) -> bool {
-        !self.unknown_broker.is_empty()
+    /// Wakes the thread if markers wait for a leader to be alive.
+    pub(super) fn wake_for_leaders(&mut self) {
+        self.awake |= !self.unknown_broker.is_empty();
     }
 
     /// A transaction to be completed once its markers are written; takes the place of an older one of the id.

@@ -35,7 +35,7 @@ pub use markers::TransactionMarkerChannelManager;
 pub use metadata::{NO_START, TWO_PHASE_COMMIT_TIMEOUT, TransactionMetadata, TransitionError, TxnTransitMetadata};
 pub use record::{TransactionLogRecord, TransactionLogValue, from_batch, to_batch};
 pub use state::{TransactionState, TransactionVersion};
-pub use state_manager::{TransactionStateManager, TransactionalIds};
+pub use state_manager::TransactionStateManager;
 
 #[cfg(test)]
 mod tests;

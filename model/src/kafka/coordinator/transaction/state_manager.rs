@@ -8,30 +8,11 @@ use super::markers::PendingCompleteTxn;
 use super::metadata::{TransactionMetadata, TxnTransitMetadata};
 use super::record::{TransactionLogRecord, TransactionLogValue};
 use super::state::TransactionState;
-use crate::base::{Fix, Fixes, ProducerEpoch, ProducerId};
+use crate::base::{Fix, Fixes, Millis, ProducerEpoch, ProducerId};
 use crate::kafka::ErrorCode;
-use crate::kafka::placement::{coordinator_partition, string_hash};
+use crate::kafka::placement::IdTable;
 use crate::kafka::txn_messages::TransactionalId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-/// What the coordinator needs of the names of interned transactional ids: their hash, and whether they are empty.
-#[derive(Clone, Debug, Default)]
-pub struct TransactionalIds(Arc<[(i32, bool)]>);
-impl TransactionalIds {
-    /// The ids of these names, numbered in their order.
-    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(names.into_iter().map(|name| (string_hash(name), name.is_empty())).collect())
-    }
-    /// Whether the name is empty: no transactional id at all.
-    pub fn is_empty(&self, id: TransactionalId) -> bool {
-        self.0[id.0 as usize].1
-    }
-    /// The partition of `__transaction_state` that holds the id (T-1).
-    pub fn partition(&self, id: TransactionalId, partitions: u16) -> u16 {
-        coordinator_partition(self.0[id.0 as usize].0, partitions)
-    }
-}
 
 /// One partition that this broker coordinates.
 #[derive(Clone, Debug)]
@@ -84,7 +65,7 @@ pub(super) struct TimedOut {
 #[derive(Clone, Debug)]
 pub struct TransactionStateManager {
     config: TransactionConfig,
-    ids: TransactionalIds,
+    ids: IdTable,
     fixes: Fixes,
     cache: BTreeMap<u16, CacheEntry>,
     /// Partitions being read, with the coordinator epoch under which they are.
@@ -97,7 +78,7 @@ pub struct TransactionStateManager {
 pub(super) type Known<'a> = Option<(i32, &'a mut TransactionMetadata)>;
 
 impl TransactionStateManager {
-    pub(super) fn new(config: TransactionConfig, ids: TransactionalIds, fixes: Fixes) -> Self {
+    pub(super) fn new(config: TransactionConfig, ids: IdTable, fixes: Fixes) -> Self {
         Self {
             config,
             ids,
@@ -110,10 +91,10 @@ impl TransactionStateManager {
     }
     /// The partition that holds an id.
     pub fn partition_for(&self, id: TransactionalId) -> u16 {
-        self.ids.partition(id, self.config.state_log_num_partitions)
+        self.ids.partition(id.0, self.config.state_log_num_partitions)
     }
     pub(super) fn is_empty_id(&self, id: TransactionalId) -> bool {
-        self.ids.is_empty(id)
+        self.ids.is_empty(id.0)
     }
     /// The metadata of an id as it is now, the error of every request for it, or nothing.
     pub fn metadata(&self, id: TransactionalId) -> Result<Option<&TransactionMetadata>, ErrorCode> {
@@ -260,7 +241,7 @@ impl TransactionStateManager {
     // ---- scans
 
     /// Transactions that are open for longer than their timeout (T-20).
-    pub(super) fn timed_out(&self, now: crate::base::Millis) -> Vec<TimedOut> {
+    pub(super) fn timed_out(&self, now: Millis) -> Vec<TimedOut> {
         let expired = |m: &&TransactionMetadata| {
             m.state == TransactionState::Ongoing
                 && !m.pending_transition_in_progress()

@@ -11,7 +11,8 @@ fn a_broker_has_one_request_at_a_time() {
     b.end(0, COMMIT);
     assert_eq!(b.markers().len(), 1);
     b.leaders.0.clear();
-    b.step(|c, step| c.metadata_changed(step));
+    b.coordinator.metadata_changed();
+    b.poll();
     assert!(b.sent.is_empty(), "the first request has no answer yet");
     b.answer(1, &[T0], ErrorCode::None);
     assert_eq!(b.sent[0].1[0].partitions, [T1], "the next one leaves with the answer");

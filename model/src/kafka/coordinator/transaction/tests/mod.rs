@@ -7,6 +7,7 @@ mod timers;
 use super::*;
 use crate::base::{BrokerId, Fixes, Millis, ProducerEpoch, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::kafka::placement::IdTable;
 use crate::kafka::txn_messages::TransactionalId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -54,7 +55,7 @@ impl Bench {
     }
     fn with(config: TransactionConfig, version: TransactionVersion, fixes: Fixes) -> Self {
         let mut bench = Self {
-            coordinator: TransactionCoordinator::new(config, TransactionalIds::new(["a"]), fixes, Millis::ZERO),
+            coordinator: TransactionCoordinator::new(config, IdTable::new(["a"]), fixes, Millis::ZERO),
             config,
             fixes,
             now: Millis::ZERO,
@@ -137,7 +138,11 @@ impl Bench {
         }
     }
     fn poll(&mut self) {
-        self.step(|c, step| c.poll(step));
+        let now = self.now;
+        self.step(|c, step| c.scan(step));
+        if self.coordinator.marker_deadline() <= now {
+            self.step(TransactionCoordinator::marker_pass);
+        }
     }
     /// The marker requests that a look at the clock makes.
     fn markers(&mut self) -> Vec<(BrokerId, Vec<TxnMarkerEntry>)> {
@@ -159,7 +164,7 @@ impl Bench {
         self.appends.clear();
         self.sent.clear();
         self.epoch += 1;
-        let ids = TransactionalIds::new(["a"]);
+        let ids = IdTable::new(["a"]);
         self.coordinator = TransactionCoordinator::new(self.config, ids, self.fixes, self.now);
         self.coordinator.elected(0, self.epoch);
         self.load();

@@ -11,7 +11,7 @@ fn the_scan_runs_every_ten_seconds_and_judges_strictly() {
     b.add(0, &[T0]);
     b.now = Millis(9_999);
     b.poll();
-    assert_eq!(b.coordinator.deadline(), Millis(10_000));
+    assert_eq!(b.coordinator.scan_deadline(), Millis(10_000));
     b.now = Millis(10_000);
     b.poll();
     assert!(b.appends.is_empty(), "at exactly start + timeout not yet");
@@ -128,7 +128,7 @@ fn an_end_that_cannot_be_stored_is_tried_again_with_the_next_pass() {
     b.now = Millis(29_999);
     b.poll();
     assert!(b.appends.is_empty(), "nothing wakes the thread");
-    assert_eq!(b.coordinator.deadline().min(Millis(30_000)), Millis(30_000));
+    assert_eq!(b.coordinator.marker_deadline(), Millis(30_000));
     b.now = Millis(30_000);
     b.poll();
     b.ack(ErrorCode::None);
