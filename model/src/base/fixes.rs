@@ -71,6 +71,9 @@ pub enum Fix {
     /// KAFKA-18464 (4.0): an end under V2 looks at a transition under way before producer id and epoch; cleared: after them, so
     /// an abort without records right after an end fences its own producer.
     EndChecksPendingFirst = 26,
+    /// redpanda 21340: a marker for a producer without an open transaction here is written all the same; cleared: it is
+    /// invalid, so a coordinator that sends its markers again never completes the transaction.
+    ReplayedMarkerAccepted = 27,
 }
 
 /// What stands behind a [`Fix`].
@@ -277,6 +280,13 @@ pub const FIXES: &[FixInfo] = &[
         name: "end-checks-pending-first",
         ticket: "KAFKA-18464",
         rule: "4.7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ReplayedMarkerAccepted,
+        name: "replayed-marker-accepted",
+        ticket: "redpanda 21340",
+        rule: "T-34, T-35",
         law: "liveness",
     },
 ];

@@ -1,5 +1,6 @@
 //! The coordinator on a bench: a log that answers when it is told to, brokers that answer when they are told to.
 
+mod catalogue;
 mod failover;
 mod markers;
 mod timers;
