@@ -22,7 +22,6 @@ pub use classic::{ClassicGroup, ClassicMember, ClassicState};
 pub use codec::{from_entry, to_batch};
 pub use config::GroupCoordinatorConfig;
 pub use consumer::{ConsumerGroup, ConsumerGroupState, ConsumerMember};
-pub use java::{partition_for, string_hash};
 pub use messages::Name;
 pub use offsets::OffsetState;
 pub use records::{

@@ -108,7 +108,8 @@ impl GroupCoordinatorShard {
         let created = self.group_of_commit(id, request.generation, missing)?;
         match &self.groups[&id] {
             Group::Classic(group) => {
-                group.validate_offset_commit(member, request.instance.as_ref(), request.generation, false)?;
+                let (instance, fixes) = (request.instance.as_ref(), self.fixes);
+                group.validate_offset_commit(member, instance, request.generation, false, fixes)?;
                 self.commit_keeps_session(id, member, now);
             }
             Group::Consumer(group) => {
@@ -143,7 +144,7 @@ impl GroupCoordinatorShard {
         let checked = match &self.groups[&id] {
             _ if !fenced => Ok(()),
             Group::Classic(group) => {
-                group.validate_offset_commit(member, request.instance.as_ref(), generation, true)
+                group.validate_offset_commit(member, request.instance.as_ref(), generation, true, self.fixes)
             }
             Group::Consumer(group) => {
                 group.validate_offset_commit(member, generation, &request.offsets, true, self.fixes)

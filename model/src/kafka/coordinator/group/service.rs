@@ -2,15 +2,14 @@
 //! checked before a request reaches its partition.
 
 use super::config::GroupCoordinatorConfig;
-use super::java::partition_for;
-use super::messages::{GroupReply, GroupRequest, Name};
+use super::messages::{GroupReply, GroupRequest};
 use super::records::LogEntry;
 use super::shard::{Answer, Cx, GroupCoordinatorShard, Step, Write};
 use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, ProducerId, TopicId};
 use crate::kafka::ErrorCode;
+use crate::kafka::placement::IdTable;
 use crate::kafka::txn_messages::GroupId;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// One partition here.
 #[derive(Clone, Debug)]
@@ -40,21 +39,20 @@ pub struct ServiceStep {
 pub struct GroupCoordinator {
     config: GroupCoordinatorConfig,
     fixes: Fixes,
-    /// `group.id`s, by number.
-    names: Arc<[Name]>,
+    /// Names of the groups: they decide where each belongs (T-1).
+    ids: IdTable,
     partitions: BTreeMap<u16, Coordinated>,
     topics: BTreeMap<TopicId, u16>,
 }
 
 impl GroupCoordinator {
-    /// A coordinator of nothing yet. `names` are the `group.id`s by number: they decide where a group belongs (T-1).
-    pub fn new(config: GroupCoordinatorConfig, names: Arc<[Name]>, fixes: Fixes) -> Self {
-        Self { config, fixes, names, partitions: BTreeMap::new(), topics: BTreeMap::new() }
+    /// A coordinator of nothing yet.
+    pub fn new(config: GroupCoordinatorConfig, ids: IdTable, fixes: Fixes) -> Self {
+        Self { config, fixes, ids, partitions: BTreeMap::new(), topics: BTreeMap::new() }
     }
     /// The partition of `__consumer_offsets` that a group belongs to (T-1).
     pub fn partition_of(&self, group: GroupId) -> u16 {
-        let name = self.names.get(group.0 as usize).map_or("", |n| &**n);
-        partition_for(name, self.config.topic_partitions)
+        self.ids.partition(group.0, self.config.topic_partitions)
     }
     /// The groups of a partition, where it is served here.
     pub fn shard(&self, partition: u16) -> Option<&GroupCoordinatorShard> {
@@ -95,7 +93,7 @@ impl GroupCoordinator {
     /// (KAFKA-18137).
     pub fn resigned(&mut self, partition: u16, epoch: Option<LeaderEpoch>, answers: &mut Vec<Answer>) {
         let newer = self.partitions.get(&partition).is_some_and(|p| epoch.is_some_and(|e| p.epoch > e));
-        if !(newer && self.fixes.has(Fix::UnloadChecksEpoch)) {
+        if !(newer && self.fixes.has(Fix::UnloadKeepsNewerLoading)) {
             self.unload(partition, answers);
         }
     }

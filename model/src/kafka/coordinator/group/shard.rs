@@ -59,7 +59,16 @@ pub(super) enum Then {
     /// A timer of a KIP-848 group: run again after a pause if the append failed.
     Timer(Key, Due),
     /// With [`Fix::OffsetsChangeWithLog`] cleared: the records change the state only now, then the answer.
-    Late(Offset, ProducerId, Arc<[GroupRecord]>, u64, GroupReply),
+    Late(Offset, ProducerId, Arc<[GroupRecord]>, Option<(u64, GroupReply)>),
+}
+
+/// What waits until the log is replicated up to `end`; not longer than `offsets.commit.timeout.ms`, then it is as if it had
+/// failed, although the records stay.
+#[derive(Clone, Debug)]
+struct Deferred {
+    end: Offset,
+    deadline: Millis,
+    then: Then,
 }
 
 impl Write {
@@ -114,8 +123,8 @@ pub struct GroupCoordinatorShard {
     pub(super) timers: Timers,
     /// Topics that exist, with their numbers of partitions.
     pub(super) topics: BTreeMap<TopicId, u16>,
-    /// What waits for the log to be replicated up to that end.
-    deferred: VecDeque<(Offset, Then)>,
+    /// What waits for the log to be replicated.
+    deferred: VecDeque<Deferred>,
 }
 
 impl GroupCoordinatorShard {
@@ -171,7 +180,8 @@ impl GroupCoordinatorShard {
     }
     /// When [`wake`](Self::wake) has to be called.
     pub fn deadline(&self) -> Option<Millis> {
-        self.timers.deadline()
+        let waiting = self.deferred.iter().map(|d| d.deadline).min().filter(|at| *at < Millis::MAX);
+        self.timers.deadline().into_iter().chain(waiting).min()
     }
 
     /// A request. `token` comes back with its answer, now or later.
@@ -209,6 +219,14 @@ impl GroupCoordinatorShard {
 
     /// Runs one timer that is due, if there is one; to be called again until `None`.
     pub fn wake(&mut self, now: Millis) -> Option<Step> {
+        if let Some(waited) = self.deferred.iter_mut().find(|d| d.deadline <= now) {
+            waited.deadline = Millis::MAX;
+            let then = match &mut waited.then {
+                Then::Late(.., reply) => reply.take().map_or(Then::Nothing, |(token, reply)| Then::Reply(token, reply)),
+                then => std::mem::replace(then, Then::Nothing),
+            };
+            return Some(Step { answers: self.failed(then, ErrorCode::RequestTimedOut, now), write: None });
+        }
         let (key, due) = self.timers.take(now)?;
         let mut step = Step::default();
         match &key {
@@ -240,7 +258,7 @@ impl GroupCoordinatorShard {
         let late = producer.filter(|_| !self.fixes.has(Fix::OffsetsChangeWithLog));
         let then = match (late, write.then) {
             (Some(producer), Then::Reply(token, reply)) => {
-                Then::Late(base, producer, Arc::clone(&write.records), token, reply)
+                Then::Late(base, producer, Arc::clone(&write.records), Some((token, reply)))
             }
             (_, then) => {
                 if write.replay {
@@ -249,7 +267,9 @@ impl GroupCoordinatorShard {
                 then
             }
         };
-        self.deferred.push_back((end, then));
+        let waits = !matches!(then, Then::Nothing | Then::Timer(..));
+        let deadline = if waits { now + self.config.commit_timeout } else { Millis::MAX };
+        self.deferred.push_back(Deferred { end, deadline, then });
         Vec::new()
     }
 
@@ -257,10 +277,15 @@ impl GroupCoordinatorShard {
         if let Some(id) = write.created {
             self.groups.remove(&id);
         }
+        self.failed(write.then, error, now)
+    }
+    fn failed(&mut self, then: Then, error: ErrorCode, now: Millis) -> Vec<Answer> {
         let mut step = Step::default();
-        match write.then {
-            Then::Nothing => {}
-            Then::Reply(token, reply) | Then::Late(_, _, _, token, reply) => step.answer(token, reply.failed(error)),
+        match then {
+            Then::Nothing | Then::Late(.., None) => {}
+            Then::Reply(token, reply) | Then::Late(.., Some((token, reply))) => {
+                step.answer(token, reply.failed(error));
+            }
             Then::Classic(id, stored) => self.classic_stored(id, stored, Err(error), now, &mut step),
             Then::Timer(key, due) => self.timers.schedule(key, now + TIMER_RETRY_BACKOFF, due),
         }
@@ -270,15 +295,17 @@ impl GroupCoordinatorShard {
     /// The log is replicated up to `high_watermark`.
     pub fn committed(&mut self, high_watermark: Offset, now: Millis) -> Vec<Answer> {
         let mut step = Step::default();
-        while self.deferred.front().is_some_and(|(end, _)| *end <= high_watermark) {
-            let Some((_, then)) = self.deferred.pop_front() else { break };
+        while self.deferred.front().is_some_and(|d| d.end <= high_watermark) {
+            let Some(Deferred { then, .. }) = self.deferred.pop_front() else { break };
             match then {
                 Then::Nothing | Then::Timer(..) => {}
                 Then::Reply(token, reply) => step.answer(token, reply),
                 Then::Classic(id, stored) => self.classic_stored(id, stored, Ok(()), now, &mut step),
-                Then::Late(base, producer, records, token, reply) => {
+                Then::Late(base, producer, records, reply) => {
                     self.replay_all(base, Some(producer), &records);
-                    step.answer(token, reply);
+                    if let Some((token, reply)) = reply {
+                        step.answer(token, reply);
+                    }
                 }
             }
         }
@@ -289,13 +316,10 @@ impl GroupCoordinatorShard {
     /// The coordinator gives the partition up: everybody who waits is told `error` (`onUnloaded`).
     pub fn unload(&mut self, error: ErrorCode) -> Vec<Answer> {
         let mut step = Step::default();
-        for (_, then) in std::mem::take(&mut self.deferred) {
-            match then {
-                Then::Reply(token, reply) | Then::Late(_, _, _, token, reply) => {
-                    step.answer(token, reply.failed(error));
-                }
-                // Requests of classic members wait at the members.
-                Then::Nothing | Then::Timer(..) | Then::Classic(..) => {}
+        for waiting in std::mem::take(&mut self.deferred) {
+            // Requests of classic members wait at the members.
+            if let Then::Reply(token, reply) | Then::Late(.., Some((token, reply))) = waiting.then {
+                step.answer(token, reply.failed(error));
             }
         }
         for group in self.groups.values_mut() {

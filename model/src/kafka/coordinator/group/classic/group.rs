@@ -7,7 +7,7 @@ use super::super::messages::{
 use super::super::records::{GroupMemberRecord, GroupMetadata};
 use super::super::shard::Step;
 use super::member::ClassicMember;
-use crate::base::{Millis, TopicId};
+use crate::base::{Fix, Fixes, Millis, TopicId};
 use crate::kafka::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -209,6 +209,11 @@ impl ClassicGroup {
         if self.members.contains_key(id) { Ok(()) } else { Err(ErrorCode::UnknownMemberId) }
     }
 
+    pub(super) fn validate_generation(&self, generation: i32, fixes: Fixes) -> Result<(), ErrorCode> {
+        let fenced = generation != self.generation && fixes.has(Fix::GenerationFencing);
+        if fenced { Err(ErrorCode::IllegalGeneration) } else { Ok(()) }
+    }
+
     pub(super) fn transition(&mut self, to: ClassicState, now: Millis) {
         self.previous_state = self.state;
         self.state = to;
@@ -295,15 +300,14 @@ impl ClassicGroup {
         instance: Option<&Name>,
         generation: i32,
         transactional: bool,
+        fixes: Fixes,
     ) -> Result<(), ErrorCode> {
         if generation < 0 && self.state == ClassicState::Empty {
             return Ok(());
         }
         if generation >= 0 || !member.is_empty() || instance.is_some() {
             self.validate_member(member, instance)?;
-            if generation != self.generation {
-                return Err(ErrorCode::IllegalGeneration);
-            }
+            self.validate_generation(generation, fixes)?;
         } else if !transactional && self.state != ClassicState::Empty {
             return Err(ErrorCode::UnknownMemberId);
         }

@@ -7,7 +7,7 @@ use super::super::timers::{Due, Key};
 use super::group::{ClassicGroup, ClassicState};
 use super::member::ClassicMember;
 use super::stored::Stored;
-use crate::base::Millis;
+use crate::base::{Fix, Millis};
 use crate::kafka::ErrorCode;
 use crate::kafka::txn_messages::GroupId;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl GroupCoordinatorShard {
                 Some(old) => self.replace_static(token, request, group, &old, &member, cx.now, step),
                 None => self.add_member(token, request, group, &member, cx.now, step),
             },
-            None if request.version >= REQUIRES_MEMBER_ID => {
+            None if request.version >= REQUIRES_MEMBER_ID && self.fixes.has(Fix::MemberIdBeforeJoin) => {
                 group.pending_join.insert(Arc::clone(&member));
                 let at = cx.now + request.session_timeout;
                 self.timers.schedule(Key::Heartbeat(request.group, Arc::clone(&member)), at, Due::Plain);

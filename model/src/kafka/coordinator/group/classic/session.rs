@@ -47,9 +47,7 @@ impl GroupCoordinatorShard {
         let id = request.group;
         let checked = self.with_classic(id, |shard, group| {
             group.validate_member(&request.member, request.instance.as_ref())?;
-            if request.generation != group.generation {
-                return Err(ErrorCode::IllegalGeneration);
-            }
+            group.validate_generation(request.generation, shard.fixes)?;
             shard.schedule_session(id, group, &request.member, now);
             match group.state {
                 ClassicState::Empty => Err(ErrorCode::UnknownMemberId),

@@ -6,7 +6,7 @@ use super::super::shard::{GroupCoordinatorShard, Step, Then, Write};
 use super::super::timers::Key;
 use super::group::{ClassicGroup, ClassicState};
 use super::stored::Stored;
-use crate::base::Millis;
+use crate::base::{Fixes, Millis};
 use crate::kafka::ErrorCode;
 use crate::kafka::txn_messages::GroupId;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ impl GroupCoordinatorShard {
             if group.state == ClassicState::Empty {
                 return Err(ErrorCode::UnknownMemberId);
             }
-            validate(group, request)?;
+            validate(group, request, shard.fixes)?;
             match group.state {
                 ClassicState::Empty | ClassicState::PreparingRebalance => Err(ErrorCode::RebalanceInProgress),
                 ClassicState::CompletingRebalance => {
@@ -53,7 +53,7 @@ impl GroupCoordinatorShard {
         let assignment: BTreeMap<Name, _> = request.assignments.iter().cloned().collect();
         let record = group.to_record(|m| assignment.get(&m.id).cloned().unwrap_or_default());
         let records = vec![GroupRecord::GroupMetadata(id, Some(Arc::new(record)))];
-        let stored = Stored::Assignment { generation: request.generation, assignment };
+        let stored = Stored::Assignment { generation: group.generation, assignment };
         step.write = Some(Write::not_replayed(records, Then::Classic(id, stored)));
     }
 
@@ -81,11 +81,9 @@ impl GroupCoordinatorShard {
     }
 }
 
-fn validate(group: &ClassicGroup, request: &SyncGroupRequest) -> Result<(), ErrorCode> {
+fn validate(group: &ClassicGroup, request: &SyncGroupRequest, fixes: Fixes) -> Result<(), ErrorCode> {
     group.validate_member(&request.member, request.instance.as_ref())?;
-    if request.generation != group.generation {
-        return Err(ErrorCode::IllegalGeneration);
-    }
+    group.validate_generation(request.generation, fixes)?;
     let differs = |asked: &Option<Name>, has: &Option<Name>| asked.is_some() && has.is_some() && asked != has;
     if differs(&request.protocol_type, &group.protocol_type) || differs(&request.protocol, &group.protocol) {
         return Err(ErrorCode::InconsistentGroupProtocol);
