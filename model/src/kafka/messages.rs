@@ -1,6 +1,7 @@
 //! What goes over the wire between clients, brokers and controllers.
 
 use super::ErrorCode;
+use super::broker_messages::{BrokerReply, BrokerRequest};
 use super::controller::messages::{ControllerReply, ControllerRequest};
 use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
@@ -53,6 +54,8 @@ pub enum Request {
     Quorum(QuorumRequest),
     /// To, or about, a transaction or group coordinator.
     Coordinator(CoordinatorRequest),
+    /// Of another broker.
+    Broker(BrokerRequest),
 }
 
 /// An answer.
@@ -80,6 +83,8 @@ pub enum Reply {
     Quorum(QuorumReply),
     /// To [`Request::Coordinator`].
     Coordinator(CoordinatorReply),
+    /// To [`Request::Broker`].
+    Broker(BrokerReply),
 }
 
 /// Asks for leaders. `None` asks for all topics.
@@ -292,6 +297,7 @@ impl Request {
             Self::Controller(r) => r.name(),
             Self::Quorum(r) => r.name(),
             Self::Coordinator(r) => r.name(),
+            Self::Broker(r) => r.name(),
         }
     }
     /// Kafka's api key, as far as there is one byte of it.
@@ -307,6 +313,7 @@ impl Request {
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
             Self::Coordinator(r) => r.key(),
+            Self::Broker(r) => r.key(),
         }
     }
 }
@@ -324,6 +331,7 @@ impl Reply {
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
             Self::Coordinator(r) => r.key(),
+            Self::Broker(r) => r.key(),
         }
     }
 }
@@ -344,6 +352,7 @@ impl Wire for Message {
                     Request::Controller(r) => r.bytes(),
                     Request::Quorum(r) => r.bytes(),
                     Request::Coordinator(r) => r.bytes(),
+                    Request::Broker(r) => r.bytes(),
                 },
                 Self::Reply { body, .. } => match body {
                     Reply::ApiVersions => 600,
@@ -357,6 +366,7 @@ impl Wire for Message {
                     Reply::Controller(r) => r.bytes(),
                     Reply::Quorum(r) => r.bytes(),
                     Reply::Coordinator(r) => r.bytes(),
+                    Reply::Broker(r) => r.bytes(),
                 },
             }
     }
@@ -380,6 +390,7 @@ impl Wire for Message {
                 Reply::Controller(r) => r.name(),
                 Reply::Quorum(r) => r.name(),
                 Reply::Coordinator(r) => r.name(),
+                Reply::Broker(r) => r.name(),
             },
         }
     }
@@ -444,6 +455,7 @@ impl Feed for Request {
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
             Self::Coordinator(r) => r.feed(c),
+            Self::Broker(r) => r.feed(c),
         }
     }
 }
@@ -524,6 +536,7 @@ impl Feed for Reply {
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
             Self::Coordinator(r) => r.feed(c),
+            Self::Broker(r) => r.feed(c),
         }
     }
 }

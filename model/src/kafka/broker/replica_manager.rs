@@ -239,12 +239,24 @@ impl ReplicaManager {
         batches: &[(TopicPartition, Arc<Batch>)],
         out: &mut Vec<ReplicaOutput>,
     ) {
+        self.append(now, &Produce::client(token, acks, timeout), batches, out);
+    }
+
+    /// Takes an append: of a producer, or of the broker itself (markers, records of its coordinators). Answered as
+    /// [`ReplicaOutput::Produced`]. Tokens ascend.
+    pub fn append(
+        &mut self,
+        now: Millis,
+        how: &Produce,
+        batches: &[(TopicPartition, Arc<Batch>)],
+        out: &mut Vec<ReplicaOutput>,
+    ) {
+        let Produce { token, acks, timeout, .. } = *how;
         let answers: Vec<_> = batches.iter().map(|(tp, _)| (*tp, None)).collect();
         let deadline = now + timeout;
         self.produces.insert(token, ProduceInFlight { acks, deadline, missing: answers.len(), answers });
         for (tp, batch) in batches {
-            let how = Produce::client(token, acks, timeout);
-            if self.on_partition(now, *tp, |p, cx| p.produce(batch, &how, cx).is_ok()).is_none() {
+            if self.on_partition(now, *tp, |p, cx| p.produce(batch, how, cx).is_ok()).is_none() {
                 let error = self.partitions.get_or_error(*tp).err().unwrap_or(ErrorCode::NotLeaderOrFollower);
                 let (base, log_start) = (Offset::UNKNOWN, Offset::UNKNOWN);
                 let answer = ProducedPartition { tp: *tp, error, base, log_start, leader: None };

@@ -9,6 +9,7 @@ use super::metadata::Publisher;
 use super::producer_ids::ProducerIds;
 use super::shutdown::Phase;
 use super::to_controller::ToController;
+use super::transactions::Transactions;
 use super::{Node, NodeCx};
 use crate::base::{BrokerEpoch, Millis, Nanos, Offset, QuorumRole, TopicPartition};
 use crate::kafka::broker::{ReplicaManager, ReplicaManagerConfig};
@@ -60,6 +61,7 @@ impl Node {
             channels: RequestChannels::default(),
             fetcher_conns: BTreeMap::new(),
             producer_ids: ProducerIds::default(),
+            transactions: Transactions::new(b, cx.fixes, now),
             hide_topics: false,
             hidden: BTreeMap::new(),
             flushing: VecDeque::new(),

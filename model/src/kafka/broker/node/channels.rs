@@ -70,6 +70,11 @@ impl RequestChannels {
         self.waiting.insert(self.next_token, (conn, correlation));
         self.next_token
     }
+    /// A number for an append of the broker's own.
+    pub(super) fn own_token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
     /// Whose request it was; `None` if the connection is gone.
     pub(super) fn take(&mut self, token: u64) -> Option<(ConnId, u32)> {
         self.waiting.remove(&token)

@@ -3,7 +3,9 @@
 use crate::base::{Addr, BrokerId, Millis, Nanos, Port, ProcessId, TopicId};
 use crate::kafka::broker::FetcherConfig;
 use crate::kafka::controller::ControllerConfig;
+use crate::kafka::coordinator::transaction::{TransactionConfig, TransactionVersion};
 use crate::kafka::log::LogConfig;
+use crate::kafka::placement::IdTable;
 use crate::kafka::quorum::RaftConfig;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +24,10 @@ pub const ALTER: Port = Port(4);
 pub const METADATA: Port = Port(5);
 /// Producer ids on their way from the controller.
 pub const PRODUCER_IDS: Port = Port(6);
+/// Markers of transactions on their way to partition leaders.
+pub const TXN_MARKERS: Port = Port(7);
+/// The scheduler of the transaction coordinator: loads partitions, scans.
+pub const TRANSACTIONS: Port = Port(8);
 /// The fetcher from broker n is port 16 + n.
 pub const FETCHERS: u16 = 16;
 
@@ -50,6 +56,8 @@ pub struct ServiceTimes {
     pub load_partition: Nanos,
     /// Start after an unclean stop: for every partition in addition.
     pub recover_partition: Nanos,
+    /// Reading a partition of a coordinator's log when its leadership comes here (kafka.md 4.12 step 2).
+    pub load_coordinator: Nanos,
     /// From the permission to go until the broker part is closed: measured 1.0 to 2.8 s (kafka-measured.md 1.4).
     pub stop: Millis,
 }
@@ -64,6 +72,7 @@ impl Default for ServiceTimes {
             start: (Nanos::millis(500), Nanos::millis(500)),
             load_partition: Nanos::millis(1),
             recover_partition: Nanos::millis(5),
+            load_coordinator: Nanos::millis(5),
             stop: Millis(1_000),
         }
     }
@@ -109,6 +118,18 @@ pub struct BrokerConfig {
     pub fetcher: FetcherConfig,
     /// Logs.
     pub log: LogConfig,
+    /// The transaction coordinator.
+    pub transactions: TransactionConfig,
+    /// Feature `transaction.version` of the cluster (2).
+    pub transaction_version: TransactionVersion,
+    /// The topic that is `__transaction_state`, if there is one.
+    pub transaction_state_topic: Option<TopicId>,
+    /// Names of the transactional ids.
+    pub transactional_ids: IdTable,
+    /// The topic that is `__consumer_offsets`, if there is one.
+    pub offsets_topic: Option<TopicId>,
+    /// Names of the groups.
+    pub group_ids: IdTable,
 }
 impl Default for BrokerConfig {
     fn default() -> Self {
@@ -123,6 +144,12 @@ impl Default for BrokerConfig {
             min_insync_replicas: 1,
             fetcher: FetcherConfig::default(),
             log: LogConfig::default(),
+            transactions: TransactionConfig::default(),
+            transaction_version: TransactionVersion::V2,
+            transaction_state_topic: None,
+            transactional_ids: IdTable::default(),
+            offsets_topic: None,
+            group_ids: IdTable::default(),
         }
     }
 }

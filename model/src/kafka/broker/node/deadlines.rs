@@ -1,6 +1,8 @@
 //! The deadlines of a node's ports: told to the kernel when they have changed.
 
-use super::config::{ALTER, BROKER, CONTROLLER, LIFECYCLE, MAIN, PRODUCER_IDS, fetcher_port};
+use super::config::{
+    ALTER, BROKER, CONTROLLER, LIFECYCLE, MAIN, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS, fetcher_port,
+};
 use super::shutdown::Phase;
 use super::{Node, NodeCx};
 use crate::base::{Millis, Port, SimTime};
@@ -73,6 +75,12 @@ impl Node {
         due.set(LIFECYCLE, life.min(self.life_channel.deadline()), cx);
         due.set(ALTER, self.alter_channel.deadline().min(self.replicas.alter_deadline()), cx);
         due.set(PRODUCER_IDS, self.ids_channel.deadline(), cx);
+        // Without the topic there is nothing to scan.
+        if self.config.broker.transaction_state_topic.is_some() {
+            due.set(TRANSACTIONS, self.transactions.deadline(), cx);
+            let passes = self.transactions.coordinator.marker_deadline();
+            due.set(TXN_MARKERS, passes.min(self.transactions.links.deadline()), cx);
+        }
         for fetcher in self.replicas.fetchers() {
             due.set(fetcher_port(fetcher.source()), ReplicaFetcher::deadline(fetcher).unwrap_or(Millis::MAX), cx);
         }

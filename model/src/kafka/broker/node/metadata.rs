@@ -156,6 +156,9 @@ impl Node {
             }
         }
         self.publisher.applied = to;
+        for tp in changed.iter().filter(|tp| Some(tp.topic) == self.config.broker.transaction_state_topic) {
+            self.transactions.partition_changed(tp.partition);
+        }
         let mut table = BrokerTable::default();
         for (id, b) in self.image.brokers() {
             table.set(id, BrokerState { epoch: b.epoch, fenced: b.fenced, shutting_down: b.in_controlled_shutdown });
@@ -261,6 +264,7 @@ impl Node {
         self.publisher.reported = self.publisher.applied;
         self.replicas.shutdown_idle_fetchers(&mut self.outputs);
         self.after_replicas(cx);
+        self.update_coordinator(cx);
         self.maybe_ready(cx);
     }
 }

@@ -9,6 +9,8 @@
 //! | [`config::ALTER`] | ISR changes on their way to the controller | `alter.rs` |
 //! | [`config::PRODUCER_IDS`] | producer ids on their way from it | `producer_ids.rs` |
 //! | [`config::METADATA`] | metadata being applied | `metadata.rs` |
+//! | [`config::TXN_MARKERS`] | sender of transaction markers | `markers.rs` |
+//! | [`config::TRANSACTIONS`] | scheduler of the transaction coordinator | `transactions.rs` |
 //! | [`config::FETCHERS`] + n | replica fetcher from broker n | `fetchers.rs` |
 //!
 //! A step first changes the state, then leaves its effects in this order: writes and events, as they came; deadlines; the
@@ -19,10 +21,12 @@ mod alter;
 mod boot;
 mod channels;
 pub mod config;
+mod coordinator;
 mod deadlines;
 pub mod disk;
 mod fetchers;
 mod life;
+mod markers;
 mod metadata;
 mod producer_ids;
 mod quorum;
@@ -32,7 +36,12 @@ mod scheduler;
 mod shutdown;
 mod to_controller;
 mod topics;
+mod transactions;
 mod views;
+mod write_markers;
+
+#[cfg(test)]
+mod transaction_tests;
 
 use super::link::Link;
 use super::{Partitions, ReplicaManager, ReplicaOutput};
@@ -44,7 +53,9 @@ use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::messages::Message;
 use crate::kafka::quorum::{BrokerLifecycle, BrokerState, Output, Raft, ReplyTo};
 use channels::RequestChannels;
-use config::{ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS};
+use config::{
+    ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS,
+};
 use deadlines::Deadlines;
 use disk::{NodeDisk, NodeWrite};
 use metadata::Publisher;
@@ -54,6 +65,7 @@ use shutdown::Phase;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use to_controller::ToController;
+use transactions::Transactions;
 
 /// The context of a node.
 pub type NodeCx<'a> = Cx<'a, Message, NodeWrite>;
@@ -104,6 +116,7 @@ pub struct Node {
     channels: RequestChannels,
     fetcher_conns: BTreeMap<BrokerId, ConnId>,
     producer_ids: ProducerIds,
+    transactions: Transactions,
     hide_topics: bool,
     /// Topics that metadata answers leave out on an operator's order, and how many answers still do.
     hidden: BTreeMap<TopicId, u32>,
@@ -146,6 +159,8 @@ impl Process for Node {
             (ALTER, input) => self.alter_input(input, cx),
             (PRODUCER_IDS, input) => self.ids_input(input, cx),
             (METADATA, _) => self.metadata_input(cx),
+            (TXN_MARKERS, input) => self.markers_input(input, cx),
+            (TRANSACTIONS, input) => self.transactions_input(&input, cx),
             (MAIN, input) => self.main_input(&input, cx),
             (Port(p), input) => self.fetcher_input(BrokerId(i32::from(p - FETCHERS)), input, cx),
         }

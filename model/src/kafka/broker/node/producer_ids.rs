@@ -42,7 +42,7 @@ pub(super) struct ProducerIds {
 
 impl ProducerIds {
     /// An id, and whether a block is to be asked for. Without one the client is told to come again.
-    fn generate(&mut self, now: Millis) -> (Option<ProducerId>, bool) {
+    pub(super) fn generate(&mut self, now: Millis) -> (Option<ProducerId>, bool) {
         loop {
             if let Some(block) = &mut self.current
                 && let Some(id) = block.claim()
@@ -96,12 +96,18 @@ impl Node {
     /// A producer id, if there is one at hand.
     pub(super) fn take_producer_id(&mut self, now: Millis) -> Option<ProducerId> {
         let (id, ask) = self.producer_ids.generate(now);
-        if ask && !self.ids_channel.busy() {
+        if ask {
+            self.ask_for_producer_ids(now);
+        }
+        id
+    }
+    /// Asks the controller for the next block.
+    pub(super) fn ask_for_producer_ids(&mut self, now: Millis) {
+        if !self.ids_channel.busy() {
             let request = ControllerRequest::AllocateProducerIds { broker: self.config.id, epoch: self.broker_epoch };
             self.ids_channel.submit(request, now);
             self.deadlines.nudge(PRODUCER_IDS);
         }
-        id
     }
 }
 

@@ -26,6 +26,9 @@ impl Node {
             match output {
                 ReplicaOutput::Emit(event) => cx.emit(event),
                 ReplicaOutput::Produced { token, acks, mut reply } => {
+                    if self.transactions.produced(token, &reply) {
+                        continue;
+                    }
                     let Some((conn, correlation)) = self.channels.take(token) else { continue };
                     if acks != 0 {
                         self.add_leader_hints(&mut reply);
@@ -50,6 +53,8 @@ impl Node {
         }
         debug_assert!(self.outputs.is_empty(), "carrying out calls no replica");
         self.outputs = outputs;
+        self.answer_markers();
+        self.transactions_stored(cx);
     }
 
     fn write_logs(&mut self, cx: &mut NodeCx<'_>) {

@@ -3,6 +3,7 @@
 use super::{Node, NodeCx};
 use crate::base::{ConnEvent, ConnId, Input, Nanos, ProducerEpoch, ProducerId};
 use crate::kafka::ErrorCode;
+use crate::kafka::broker_messages::BrokerRequest;
 use crate::kafka::messages::{InitProducerIdReply, Message, Reply, Request};
 
 impl Node {
@@ -66,8 +67,12 @@ impl Node {
                     epoch: ProducerEpoch::NONE,
                 },
             }),
+            Request::Coordinator(r) => return self.coordinator_request(conn, correlation, r, cx),
+            Request::Broker(BrokerRequest::WriteTxnMarkers(markers)) => {
+                return self.write_txn_markers(conn, correlation, &markers, cx);
+            }
             // Not served on this listener: the connection is closed, as for any api that a listener does not expose.
-            Request::Controller(_) | Request::Quorum(_) | Request::Coordinator(_) => {
+            Request::Controller(_) | Request::Quorum(_) => {
                 self.channels.gone(conn);
                 cx.close(conn);
                 return;

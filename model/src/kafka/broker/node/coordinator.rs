@@ -1,0 +1,130 @@
+//! Requests of clients to the transaction coordinator (`KafkaApis`).
+
+use super::transactions::Asked;
+use super::{Node, NodeCx};
+use crate::base::{ConnId, ProducerEpoch, ProducerId, TopicPartition};
+use crate::kafka::ErrorCode;
+use crate::kafka::coordinator::transaction::{
+    AddPartitions, EndRequest, InitProducerId, Token, TransactionReply, TransactionVersion,
+};
+use crate::kafka::messages::Reply;
+use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest};
+
+impl Node {
+    pub(super) fn coordinator_request(
+        &mut self,
+        conn: ConnId,
+        correlation: u32,
+        body: CoordinatorRequest,
+        cx: &mut NodeCx<'_>,
+    ) {
+        // A client that names no version of its own registers partitions itself, so its transactions are not of V2.
+        let version = self.config.broker.transaction_version.min(TransactionVersion::V1);
+        match body {
+            CoordinatorRequest::Find(key) => {
+                let reply = self.find_coordinator(key);
+                self.answer_client(conn, correlation, Reply::Coordinator(reply));
+            }
+            CoordinatorRequest::InitProducerId { id, timeout, producer, epoch } => {
+                let expected = match (producer, epoch) {
+                    (ProducerId::NONE, ProducerEpoch::NONE) => None,
+                    (ProducerId::NONE, _) | (_, ProducerEpoch::NONE) => {
+                        let error = ErrorCode::InvalidRequest;
+                        let reply = CoordinatorReply::InitProducerId { error, producer, epoch };
+                        return self.answer_client(conn, correlation, Reply::Coordinator(reply));
+                    }
+                    given => Some(given),
+                };
+                let request =
+                    InitProducerId { id, timeout, expected, enable_two_phase_commit: false, keep_prepared: false };
+                let token = self.transaction_token(conn, correlation, Asked::Plain);
+                self.coordinate(cx, |c, step| c.init_producer_id(token, &request, step));
+            }
+            CoordinatorRequest::AddPartitions { id, producer, epoch, partitions } => {
+                let unknown = |tp: &TopicPartition| self.image.partition(*tp).is_none();
+                if partitions.iter().any(unknown) {
+                    let error = |tp: &TopicPartition| match unknown(tp) {
+                        true => (*tp, ErrorCode::UnknownTopicOrPartition),
+                        false => (*tp, ErrorCode::OperationNotAttempted),
+                    };
+                    let reply = CoordinatorReply::AddPartitions(partitions.iter().map(error).collect());
+                    return self.answer_client(conn, correlation, Reply::Coordinator(reply));
+                }
+                let token = self.transaction_token(conn, correlation, Asked::AddPartitions(partitions.clone()));
+                let request = AddPartitions { id, producer, epoch, partitions: &partitions, version };
+                self.coordinate(cx, |c, step| c.add_partitions(token, &request, step));
+            }
+            CoordinatorRequest::AddOffsets { id, producer, epoch, group } => {
+                let Some(tp) = self.offsets_partition(group.0) else {
+                    let reply = CoordinatorReply::AddOffsets(ErrorCode::CoordinatorNotAvailable);
+                    return self.answer_client(conn, correlation, Reply::Coordinator(reply));
+                };
+                let token = self.transaction_token(conn, correlation, Asked::AddOffsets);
+                let request = AddPartitions { id, producer, epoch, partitions: &[tp], version };
+                self.coordinate(cx, |c, step| c.add_partitions(token, &request, step));
+            }
+            CoordinatorRequest::EndTxn { id, producer, epoch, commit, v2 } => {
+                let version = if v2 { TransactionVersion::V2 } else { TransactionVersion::V0 };
+                let request = EndRequest { id, producer, epoch, commit, from_client: true, version };
+                let token = self.transaction_token(conn, correlation, Asked::Plain);
+                self.coordinate(cx, |c, step| c.end_txn(token, &request, step));
+            }
+            CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
+                // No group is coordinated here.
+                let error = |(tp, _): &(TopicPartition, _)| (*tp, ErrorCode::NotCoordinator);
+                let reply = CoordinatorReply::TxnOffsetCommit(offsets.iter().map(error).collect());
+                self.answer_client(conn, correlation, Reply::Coordinator(reply));
+            }
+        }
+    }
+    fn transaction_token(&mut self, conn: ConnId, correlation: u32, asked: Asked) -> Token {
+        let token = Token(self.channels.token(conn, correlation));
+        self.transactions.asked.insert(token, asked);
+        token
+    }
+
+    /// The partition of `__consumer_offsets` that holds a group.
+    fn offsets_partition(&self, group: u32) -> Option<TopicPartition> {
+        let topic = self.config.broker.offsets_topic?;
+        let partitions = self.image.topic(topic)?.partitions.len() as u16;
+        Some(TopicPartition { topic, partition: self.config.broker.group_ids.partition(group, partitions) })
+    }
+    /// Whom this broker's metadata names (C-9); nobody while the leader is not alive, or the topic not there.
+    fn find_coordinator(&self, key: CoordinatorKey) -> CoordinatorReply {
+        let tp = match key {
+            CoordinatorKey::Transaction(id) => {
+                self.transaction_log(self.transactions.coordinator.state().partition_for(id))
+            }
+            CoordinatorKey::Group(group) => self.offsets_partition(group.0),
+        };
+        match tp.and_then(|tp| self.coordinator_node(tp)) {
+            Some(node) => {
+                CoordinatorReply::Find { error: ErrorCode::None, node, addr: self.image.broker(node).map(|b| b.addr) }
+            }
+            None => CoordinatorReply::Find {
+                error: ErrorCode::CoordinatorNotAvailable,
+                node: crate::base::BrokerId::NONE,
+                addr: None,
+            },
+        }
+    }
+
+    /// The coordinator has answered.
+    pub(super) fn answer_transaction(&mut self, token: Token, reply: TransactionReply) {
+        let Some(asked) = self.transactions.asked.remove(&token) else { return };
+        let Some((conn, correlation)) = self.channels.take(token.0) else { return };
+        let reply = match (reply, asked) {
+            (TransactionReply::InitProducerId { error, producer, epoch }, _) => {
+                CoordinatorReply::InitProducerId { error, producer, epoch }
+            }
+            (TransactionReply::AddPartitions(error), Asked::AddPartitions(partitions)) => {
+                CoordinatorReply::AddPartitions(partitions.into_iter().map(|tp| (tp, error)).collect())
+            }
+            (TransactionReply::AddPartitions(error), _) => CoordinatorReply::AddOffsets(error),
+            (TransactionReply::EndTxn { error, producer, epoch }, _) => {
+                CoordinatorReply::EndTxn { error, producer, epoch }
+            }
+        };
+        self.answer_client(conn, correlation, Reply::Coordinator(reply));
+    }
+}
