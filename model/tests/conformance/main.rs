@@ -7,6 +7,8 @@
 
 mod exempt;
 mod harness;
+mod java_exceptions;
+mod java_net;
 mod rd_cluster;
 mod run_controller;
 mod run_hash;
@@ -27,6 +29,8 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-client/txn_api", run: run_java_producer::run },
+    Family { name: "kafka-client/txn_errors", run: run_java_producer::run },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },

@@ -2,7 +2,7 @@
 
 use super::batch::{BatchId, ProducerBatch, size_upper_bound};
 use super::dice::{Backoff, Dice};
-use super::idempotence::TransactionManager;
+use super::transaction::TransactionManager;
 use super::partitioner::StickyPartitioner;
 use crate::base::{BrokerId, LeaderEpoch, Millis, Row, TopicId, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
@@ -253,10 +253,11 @@ impl RecordAccumulator {
     // ---- batches out
 
     /// What could go out now (`ready`).
-    pub fn ready(&mut self, view: &ClusterView, now: Millis) -> Ready {
+    /// `completing`: a transaction is being ended.
+    pub fn ready(&mut self, view: &ClusterView, completing: bool, now: Millis) -> Ready {
         let mut ready = Ready { nodes: BTreeSet::new(), next_check: Millis::MAX, leaderless: BTreeSet::new() };
         let config = self.config;
-        let hurry = self.exhausted || self.closed || !self.flushes.is_empty();
+        let hurry = self.exhausted || self.closed || completing || !self.flushes.is_empty();
         for (topic, queues) in &mut self.batches.topics {
             queues.leaders.renew(*topic, view);
             let written = queues.queues.iter().flatten().count();
@@ -450,6 +451,18 @@ impl RecordAccumulator {
     /// Takes every queued batch: the producer is at its end.
     pub fn take_all(&mut self) -> Vec<ProducerBatch> {
         self.batches.queues_mut().flat_map(|q| q.drain(..)).collect()
+    }
+    /// Takes the batches that the transaction can do without: of an idempotent or transactional producer those without a
+    /// sequence, they have never left (`abortUndrainedBatches`).
+    pub fn take_undrained(&mut self) -> Vec<ProducerBatch> {
+        let mut taken = Vec::new();
+        for queue in self.batches.queues_mut() {
+            let (left, gone) = std::mem::take(queue).into_iter().partition(ProducerBatch::has_sequence);
+            *queue = left;
+            let gone: Queue = gone;
+            taken.extend(gone);
+        }
+        taken
     }
 
     // ---- bookkeeping
