@@ -14,6 +14,7 @@ mod run_controller;
 mod run_hash;
 mod run_java_connection;
 mod run_java_fetch;
+mod run_java_partitioner;
 mod run_java_producer;
 mod run_librdkafka_connection;
 mod run_librdkafka_consumer;
@@ -29,6 +30,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-client/partitioner", run: run_java_partitioner::run },
     Family { name: "kafka-client/txn_api", run: run_java_producer::run },
     Family { name: "kafka-client/txn_errors", run: run_java_producer::run },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },

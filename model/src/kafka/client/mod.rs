@@ -2,6 +2,7 @@
 
 mod cluster;
 mod hash;
+mod hash_order;
 pub mod java;
 pub mod java_consumer;
 mod network;
@@ -10,6 +11,7 @@ pub mod rdkafka_consumer;
 mod slice;
 
 pub use cluster::{ClusterView, Leader};
+pub use hash_order::{TopicHashes, copied_capacity, grown_capacity, presized_capacity, string_hash};
 pub use hash::{consistent_random, crc32, murmur2, partition_for_hash};
 pub use network::{Completed, Lost, Network, Outcome};
 pub use slice::Slice;

@@ -34,8 +34,10 @@ struct TopicQueues {
 struct Leaders {
     version: Option<u64>,
     known: Vec<Option<Leader>>,
-    /// How many partitions the view has.
-    partitions: usize,
+    /// Its partitions in the order in which the view is walked.
+    order: Vec<u16>,
+    /// The same, those that have a leader.
+    available: Vec<u16>,
 }
 impl Leaders {
     fn renew(&mut self, topic: TopicId, view: &ClusterView) {
@@ -44,12 +46,19 @@ impl Leaders {
         }
         self.version = Some(view.version);
         self.known.clear();
-        self.partitions = 0;
+        self.available.clear();
         for (tp, leader) in view.leaders.range(all_partitions(topic)) {
             self.known.resize(usize::from(tp.partition), None);
             self.known.push(Some(*leader));
-            self.partitions += 1;
         }
+        self.order = view.walk().into_iter().filter(|tp| tp.topic == topic).map(|tp| tp.partition).collect();
+        let known = &self.known;
+        let has_leader = |p: &u16| known[usize::from(*p)].is_some_and(|l| l.node != BrokerId::NONE);
+        self.available.extend(self.order.iter().copied().filter(has_leader));
+    }
+    /// What the sticky partitioner chooses from: the available partitions, or all where none is.
+    fn choice(&self) -> &[u16] {
+        if self.available.is_empty() { &self.order } else { &self.available }
     }
 }
 
@@ -194,15 +203,18 @@ impl RecordAccumulator {
         let batch_size = self.config.batch_size;
         let queues = self.batches.topics.entry(topic).or_insert_with(|| TopicQueues {
             queues: Vec::new(),
-            sticky: StickyPartitioner::new(topic, batch_size.max(1)),
+            sticky: StickyPartitioner::new(batch_size.max(1)),
             leaders: Leaders::default(),
             load: Vec::new(),
         });
         let sticky = target == Target::Sticky;
+        if sticky {
+            queues.leaders.renew(topic, view);
+        }
         let mut partition = match target {
             Target::Partition(p) => p,
             Target::Key(murmur2) => crate::kafka::client::partition_for_hash(murmur2, partitions),
-            Target::Sticky => queues.sticky.peek(view, dice)?,
+            Target::Sticky => queues.sticky.peek(queues.leaders.choice(), dice)?,
         };
         if sticky {
             // A switch may have been held back by a batch that has gone since; the choice made now stands.
@@ -210,8 +222,8 @@ impl RecordAccumulator {
                 if !queues.queue(partition).back().is_none_or(ProducerBatch::is_full) {
                     break;
                 }
-                queues.sticky.produced(0, true, view, dice);
-                match queues.sticky.peek(view, dice)? {
+                queues.sticky.produced(0, true, queues.leaders.choice(), dice);
+                match queues.sticky.peek(queues.leaders.choice(), dice)? {
                     p if p == partition => break,
                     p => partition = p,
                 }
@@ -245,7 +257,7 @@ impl RecordAccumulator {
         };
         if sticky {
             let enable = queue.back().is_none_or(ProducerBatch::is_full);
-            queues.sticky.produced(appended.0, enable, view, dice);
+            queues.sticky.produced(appended.0, enable, queues.leaders.choice(), dice);
         }
         Some(appended.1)
     }
@@ -261,7 +273,7 @@ impl RecordAccumulator {
         for (topic, queues) in &mut self.batches.topics {
             queues.leaders.renew(*topic, view);
             let written = queues.queues.iter().flatten().count();
-            let measured = config.adaptive && written >= queues.leaders.partitions;
+            let measured = config.adaptive && written >= queues.leaders.order.len();
             queues.load.clear();
             for (partition, queue) in queues.queues.iter_mut().enumerate() {
                 let Some(queue) = queue else { continue };
@@ -328,8 +340,12 @@ impl RecordAccumulator {
         if self.by_node_version != Some(view.version) {
             self.by_node_version = Some(view.version);
             self.by_node.clear();
-            for (tp, leader) in view.leaders.iter().rev() {
-                self.by_node.entry(leader.node).or_default().push(*tp);
+            let mut order = view.walk();
+            if view.hashes.is_none() {
+                order.reverse();
+            }
+            for tp in order {
+                self.by_node.entry(view.leaders[&tp].node).or_default().push(tp);
             }
         }
         let mut drained = Vec::new();

@@ -7,6 +7,7 @@ use super::profile::{Feature, Profile};
 use super::sender::SenderConfig;
 use super::transaction::{TransactionRules, Transactional};
 use crate::base::{Addr, Fix, Fixes, Millis};
+use crate::kafka::client::TopicHashes;
 use crate::kafka::txn_messages::TransactionalId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub struct ProducerConfig {
     pub adaptive_partitioning: bool,
     /// `partitioner.availability.timeout.ms`; 0 is off.
     pub availability_timeout: Millis,
+    /// Hashes of topic names (not a key): the order in which partitions are chosen and drained.
+    pub hashes: Option<TopicHashes>,
 }
 
 /// Settings that contradict each other; the real constructor throws a `ConfigException`.
@@ -121,6 +124,7 @@ impl ProducerConfig {
             transaction_version: 2,
             adaptive_partitioning: true,
             availability_timeout: Millis(0),
+            hashes: None,
         }
     }
     /// Whether the producer is idempotent: as set; if not set, yes, unless acks, retries or in-flight requests are set
@@ -173,6 +177,7 @@ impl ProducerConfig {
             rebootstrap_trigger: self.rebootstrap.then_some(self.rebootstrap_trigger),
             max_in_flight: usize::from(self.max_in_flight.unwrap_or(5)),
             back_off_equivalent: self.profile.has(Feature::ExponentialRetryBackoff),
+            hashes: self.hashes.clone(),
             ..NetworkConfig::new(self.bootstrap.clone())
         }
     }

@@ -429,13 +429,16 @@ impl Sender {
             }
         }
     }
-    /// Fails what has not left and need not any more: the transaction will be aborted.
-    pub(super) fn abort_undrained(&mut self, why: Failure) {
-        for mut batch in self.accumulator.take_undrained() {
+    /// Fails what has not left and need not any more: the transaction will be aborted. True if there was anything.
+    pub(super) fn abort_undrained(&mut self, why: Failure) -> bool {
+        let undrained = self.accumulator.take_undrained();
+        let any = !undrained.is_empty();
+        for mut batch in undrained {
             batch.done = true;
             self.tell_failed(&mut batch, why);
             self.forget(&batch);
         }
+        any
     }
     fn leave_flight(&mut self, batch: &ProducerBatch) {
         if let Some(ids) = self.in_flight.get_mut(&batch.tp) {

@@ -4,7 +4,7 @@ use super::completed::CompletedFetch;
 use super::config::ConsumerConfig;
 use super::delivery::Fetched;
 use super::error::ConsumerError;
-use super::hash_order::grown_capacity;
+use crate::kafka::client::grown_capacity;
 use super::subscription::{FetchPosition, SubscriptionState};
 use crate::base::{Millis, TopicPartition};
 use crate::kafka::ErrorCode;

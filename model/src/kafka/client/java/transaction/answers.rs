@@ -141,7 +141,6 @@ impl TransactionManager {
         }
         match error {
             ErrorCode::TransactionAbortable => self.abortable(&handler, why),
-            ErrorCode::InvalidTxnState | ErrorCode::InvalidProducerIdMapping => self.end_fatally(&handler, why),
             _ => self.end_fatally(&handler, Failure::Unspecific),
         }
     }
@@ -227,10 +226,7 @@ impl TransactionManager {
                     self.abortable(&handler, Failure::CommitFailed)
                 }
                 e if is_fencing(*e) => self.end_fatally(&handler, Failure::Code(ErrorCode::ProducerFenced)),
-                ErrorCode::TransactionalIdAuthorizationFailed
-                | ErrorCode::UnsupportedForMessageFormat
-                | ErrorCode::InvalidTxnState
-                | ErrorCode::InvalidProducerIdMapping => self.end_fatally(&handler, why),
+                ErrorCode::TransactionalIdAuthorizationFailed | ErrorCode::UnsupportedForMessageFormat => self.end_fatally(&handler, why),
                 _ => self.end_fatally(&handler, Failure::Unspecific),
             };
             break;
