@@ -36,8 +36,8 @@ struct Leaders {
     known: Vec<Option<Leader>>,
     /// Its partitions in the order in which the view is walked.
     order: Vec<u16>,
-    /// The same, those that have a leader.
-    available: Vec<u16>,
+    /// What the sticky partitioner chooses from: those that have a leader, in that order, or by number all where none has.
+    choice: Vec<u16>,
 }
 impl Leaders {
     fn renew(&mut self, topic: TopicId, view: &ClusterView) {
@@ -46,7 +46,7 @@ impl Leaders {
         }
         self.version = Some(view.version);
         self.known.clear();
-        self.available.clear();
+        self.choice.clear();
         for (tp, leader) in view.leaders.range(all_partitions(topic)) {
             self.known.resize(usize::from(tp.partition), None);
             self.known.push(Some(*leader));
@@ -54,11 +54,11 @@ impl Leaders {
         self.order = view.walk().into_iter().filter(|tp| tp.topic == topic).map(|tp| tp.partition).collect();
         let known = &self.known;
         let has_leader = |p: &u16| known[usize::from(*p)].is_some_and(|l| l.node != BrokerId::NONE);
-        self.available.extend(self.order.iter().copied().filter(has_leader));
-    }
-    /// What the sticky partitioner chooses from: the available partitions, or all where none is.
-    fn choice(&self) -> &[u16] {
-        if self.available.is_empty() { &self.order } else { &self.available }
+        self.choice.extend(self.order.iter().copied().filter(has_leader));
+        if self.choice.is_empty() {
+            self.choice.extend_from_slice(&self.order);
+            self.choice.sort_unstable();
+        }
     }
 }
 
@@ -214,20 +214,10 @@ impl RecordAccumulator {
         let mut partition = match target {
             Target::Partition(p) => p,
             Target::Key(murmur2) => crate::kafka::client::partition_for_hash(murmur2, partitions),
-            Target::Sticky => queues.sticky.peek(queues.leaders.choice(), dice)?,
+            Target::Sticky => queues.sticky.peek(&queues.leaders.choice, dice)?,
         };
         if sticky {
-            // A switch may have been held back by a batch that has gone since; the choice made now stands.
-            loop {
-                if !queues.queue(partition).back().is_none_or(ProducerBatch::is_full) {
-                    break;
-                }
-                queues.sticky.produced(0, true, queues.leaders.choice(), dice);
-                match queues.sticky.peek(queues.leaders.choice(), dice)? {
-                    p if p == partition => break,
-                    p => partition = p,
-                }
-            }
+            partition = queues.switch_held_back(partition, dice)?;
         }
         let queue = queues.queue(partition);
         let before = queue.back().map_or(0, ProducerBatch::bytes);
@@ -243,6 +233,14 @@ impl RecordAccumulator {
             if u64::from(size) > self.free_memory {
                 return None;
             }
+            if sticky {
+                // The batch is closed now; the switch that it held back comes first.
+                match queues.switch_held_back(partition, dice)? {
+                    same if same == partition => {}
+                    _ => return self.append(topic, target, row, partitions, view, dice, now),
+                }
+            }
+            let queue = queues.queue(partition);
             self.free_memory -= u64::from(size);
             self.last_id += 1;
             let id = BatchId(self.last_id);
@@ -256,16 +254,15 @@ impl RecordAccumulator {
             (bytes, Appended { partition, new_batch: true, full })
         };
         if sticky {
-            let enable = queue.back().is_none_or(ProducerBatch::is_full);
-            queues.sticky.produced(appended.0, enable, queues.leaders.choice(), dice);
+            let enable = queues.queue(partition).back().is_none_or(ProducerBatch::is_full);
+            queues.sticky.produced(appended.0, enable, &queues.leaders.choice, dice);
         }
         Some(appended.1)
     }
 
     // ---- batches out
 
-    /// What could go out now (`ready`).
-    /// `completing`: a transaction is being ended.
+    /// What could go out now (`ready`). `completing`: a transaction is being ended.
     pub fn ready(&mut self, view: &ClusterView, completing: bool, now: Millis) -> Ready {
         let mut ready = Ready { nodes: BTreeSet::new(), next_check: Millis::MAX, leaderless: BTreeSet::new() };
         let config = self.config;
@@ -519,6 +516,18 @@ impl RecordAccumulator {
 }
 
 impl TopicQueues {
+    /// A switch of the sticky partition may have been held back by a batch that is full, or gone, by now; the choice made
+    /// now stands (`partitionChanged`).
+    fn switch_held_back(&mut self, mut partition: u16, dice: &mut Dice) -> Option<u16> {
+        while self.queue(partition).back().is_none_or(ProducerBatch::is_full) {
+            self.sticky.produced(0, true, &self.leaders.choice, dice);
+            match self.sticky.peek(&self.leaders.choice, dice)? {
+                same if same == partition => break,
+                other => partition = other,
+            }
+        }
+        Some(partition)
+    }
     fn queue(&mut self, partition: u16) -> &mut Queue {
         let at = usize::from(partition);
         if self.queues.len() <= at {
