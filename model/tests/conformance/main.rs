@@ -45,6 +45,9 @@ const FAMILIES: &[Family] = &[
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
     Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },
     Family { name: "librdkafka/idempotence", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/txn_api", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/txn_errors", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/txn_walks", run: run_librdkafka_producer::run },
 ];
 
 fn main() -> std::process::ExitCode {
