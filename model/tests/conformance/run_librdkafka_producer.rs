@@ -23,8 +23,10 @@ struct Run {
     /// Events that the application was told of, and those among which calls were looked for.
     told: usize,
     called: usize,
-    /// The recording polled on after its last item.
-    polls_at_end: bool,
+    /// Events at the end of the last item.
+    item_events: usize,
+    /// The fatal error was told to nobody but the caller of a commit or abort.
+    swallowed: bool,
 }
 
 /// Runs one vector of the vector-like families. The real client drew its back-off jitter, and the machine decided whether two
@@ -63,7 +65,8 @@ fn once(vector: &Value, fixes: Fixes, draw: u64) -> Outcome {
         seen: 0,
         told: 0,
         called: 0,
-        polls_at_end: vector["op"] == "txn_walk",
+        item_events: 0,
+        swallowed: false,
     };
     run.cluster.race = (draw > 0).then(|| streams.stream(Domain::Network, 0, "race"));
     run.cluster.checks = !matches!(vector["op"].as_str(), Some("txn_errors" | "txn_api"));
@@ -225,6 +228,9 @@ impl Run {
     /// Writes what happened during an item: requests, then reports by record number, then fatal, then the call.
     fn close_item(&mut self, at: usize, call: Option<Value>) {
         let mut requests: Vec<&Seen> = self.cluster.seen[self.seen..].iter().collect();
+        let ends = requests.iter().any(|s| {
+            matches!(&s.request, Request::Coordinator(CoordinatorRequest::EndTxn { .. }))
+        });
         let mut i = 0;
         while i < requests.len() {
             let run = requests[i..].iter().take_while(|s| matches!(s.request, Request::Produce(_))).count();
@@ -242,6 +248,13 @@ impl Run {
         let at_once = call.as_ref().is_some_and(|c| c[2] == "send" || c[3] == "_CONFLICT");
         let quiet = ends_fatally || at_once || self.items[at][0] == "purge";
         let last = at + 1 == self.items.len();
+        // One that waits for its records polls, and takes the fatal error along.
+        let ending = call.as_ref().is_some_and(|c| c[2] == "commit" || c[2] == "abort");
+        if ends_fatally && ending && !ends {
+            let new = &self.cluster.events[self.item_events..];
+            self.swallowed |= new.iter().any(|(_, e)| matches!(e, ProducerEvent::Fatal(_)));
+        }
+        self.item_events = self.cluster.events.len();
         if quiet && !last {
             self.output.extend(call);
             return;
@@ -272,7 +285,7 @@ impl Run {
             i = j + 1;
         }
         if let Some(error) = fatal
-            && (!ends_fatally || self.polls_at_end)
+            && !self.swallowed
         {
             self.output.push(json!([at, "fatal", error]));
         }
