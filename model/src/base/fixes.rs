@@ -32,6 +32,45 @@ pub enum Fix {
     /// KAFKA-17439 (4.0): a consumer sends no fetch to a node while it holds undelivered records of it; cleared: it does, for
     /// the partitions without any, and the others fall out of the fetch session each time.
     NoFetchWhileBuffered = 12,
+    /// KAFKA-9666 (2.5.1, 2.6): a fencing whose abort could not be stored is tried again with the raised epoch; cleared: every
+    /// try raises it further, until the id is unusable.
+    FailedFenceKeepsEpoch = 13,
+    /// KAFKA-8803 (2.6): a transition is applied whatever clock the coordinator before had; cleared: a step back leaves the id
+    /// pending.
+    TransitionIgnoresClock = 14,
+    /// KAFKA-6119 (1.1): the abort of a timed-out transaction fences its producer; cleared: it goes on writing under the same
+    /// epoch.
+    ExpiryRaisesEpoch = 15,
+    /// KAFKA-7519 (2.0.1, 2.1): an id whose tombstone could not be stored is no longer pending; cleared: it is, until the
+    /// coordinator moves.
+    ExpiryFailureClearsPending = 16,
+    /// KAFKA-20310 (4.3): the previous and the next producer id are stored; cleared: a coordinator that takes over in the middle
+    /// of an exhausted epoch knows neither.
+    ProducerIdsAroundPersisted = 17,
+    /// KAFKA-18575 (4.0): adding partitions looks at a transition under way before producer id and epoch; cleared: after them, so
+    /// a V2 producer that goes on with a new producer id is refused for good.
+    AddChecksPendingFirst = 18,
+    /// KAFKA-18660 (4.0): the answer to an end at an exhausted epoch names the producer id to go on with; cleared: the old one.
+    OverflowAnswersNewId = 19,
+    /// KAFKA-19367 (4.0.1, 4.1): an abort by the coordinator raises the epoch once under V2; cleared: by the fencing and by the
+    /// PREPARE.
+    FenceRaisesOnce = 20,
+    /// KAFKA-20090 (4.3): an abort by the coordinator at an exhausted epoch brings a new producer id, and one at the last epoch
+    /// keeps it; cleared: the producer goes on with the last epoch and its transaction can never end.
+    ExhaustedEpochAborts = 21,
+    /// KAFKA-16352 (3.8): an outdated answer takes away only the completion it belongs to; cleared: that of the coordinator
+    /// epoch in force too, whose transaction stays prepared.
+    PendingMarkersByEpoch = 22,
+    /// KAFKA-9749 (2.6): a marker that meets KAFKA_STORAGE_ERROR is sent again; cleared: its transaction is never completed.
+    MarkerStorageErrorRetried = 23,
+    /// KAFKA-18137 (4.0): giving a partition up under one epoch leaves its loading under a later one alone.
+    UnloadKeepsNewerLoading = 24,
+    /// redpanda 18251: partitions of a transaction are stored before the answer; cleared: they are known to the coordinator's
+    /// memory alone.
+    AddPartitionsStored = 25,
+    /// KAFKA-18464 (4.0): an end under V2 looks at a transition under way before producer id and epoch; cleared: after them, so
+    /// an abort without records right after an end fences its own producer.
+    EndChecksPendingFirst = 26,
 }
 
 /// What stands behind a [`Fix`].
@@ -141,6 +180,104 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "KAFKA-17439",
         rule: "X-10",
         law: "freshness",
+    },
+    FixInfo {
+        fix: Fix::FailedFenceKeepsEpoch,
+        name: "failed-fence-keeps-epoch",
+        ticket: "KAFKA-9666",
+        rule: "T-21",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::TransitionIgnoresClock,
+        name: "transition-ignores-clock",
+        ticket: "KAFKA-8803",
+        rule: "T-3",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ExpiryRaisesEpoch,
+        name: "expiry-raises-epoch",
+        ticket: "KAFKA-6119",
+        rule: "T-21",
+        law: "isolation, protocol (I-26)",
+    },
+    FixInfo {
+        fix: Fix::ExpiryFailureClearsPending,
+        name: "expiry-failure-clears-pending",
+        ticket: "KAFKA-7519",
+        rule: "T-27",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ProducerIdsAroundPersisted,
+        name: "producer-ids-around-persisted",
+        ticket: "KAFKA-20310",
+        rule: "T-5",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::AddChecksPendingFirst,
+        name: "add-checks-pending-first",
+        ticket: "KAFKA-18575",
+        rule: "4.5, 4.7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::OverflowAnswersNewId,
+        name: "overflow-answers-new-id",
+        ticket: "KAFKA-18660",
+        rule: "4.7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::FenceRaisesOnce,
+        name: "fence-raises-once",
+        ticket: "KAFKA-19367",
+        rule: "4.7",
+        law: "protocol (I-26)",
+    },
+    FixInfo {
+        fix: Fix::ExhaustedEpochAborts,
+        name: "exhausted-epoch-aborts",
+        ticket: "KAFKA-20090",
+        rule: "4.10",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::PendingMarkersByEpoch,
+        name: "pending-markers-by-epoch",
+        ticket: "KAFKA-16352",
+        rule: "T-33",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::MarkerStorageErrorRetried,
+        name: "marker-storage-error-retried",
+        ticket: "KAFKA-9749",
+        rule: "T-32",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::UnloadKeepsNewerLoading,
+        name: "unload-keeps-newer-loading",
+        ticket: "KAFKA-18137",
+        rule: "4.12",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::AddPartitionsStored,
+        name: "add-partitions-stored",
+        ticket: "redpanda 18251",
+        rule: "T-3",
+        law: "liveness (I-29)",
+    },
+    FixInfo {
+        fix: Fix::EndChecksPendingFirst,
+        name: "end-checks-pending-first",
+        ticket: "KAFKA-18464",
+        rule: "4.7",
+        law: "liveness",
     },
 ];
 

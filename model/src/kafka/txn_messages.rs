@@ -71,6 +71,8 @@ pub enum CoordinatorRequest {
         generation: i32,
         /// Next offset of each partition.
         offsets: Vec<(TopicPartition, Offset)>,
+        /// Request version 5: the group coordinator adds its partition to the transaction (transaction.version 2).
+        v2: bool,
     },
     /// Ends the transaction.
     EndTxn {
@@ -82,6 +84,8 @@ pub enum CoordinatorRequest {
         epoch: ProducerEpoch,
         /// COMMIT, else ABORT.
         commit: bool,
+        /// The transaction is one of transaction.version 2: request version 5, the answer carries the next epoch.
+        v2: bool,
     },
 }
 
@@ -113,7 +117,14 @@ pub enum CoordinatorReply {
     /// To `TxnOffsetCommit`, one a partition.
     TxnOffsetCommit(Vec<(TopicPartition, ErrorCode)>),
     /// To `EndTxn`.
-    EndTxn(ErrorCode),
+    EndTxn {
+        /// The error.
+        error: ErrorCode,
+        /// Producer id of the next transaction; -1 before request version 5.
+        producer: ProducerId,
+        /// Its epoch.
+        epoch: ProducerEpoch,
+    },
 }
 
 impl CoordinatorRequest {
@@ -159,7 +170,7 @@ impl CoordinatorReply {
             Self::AddPartitions(_) => "AddPartitionsToTxn reply",
             Self::AddOffsets(_) => "AddOffsetsToTxn reply",
             Self::TxnOffsetCommit(_) => "TxnOffsetCommit reply",
-            Self::EndTxn(_) => "EndTxn reply",
+            Self::EndTxn { .. } => "EndTxn reply",
         }
     }
     /// Kafka's api key of the request.
@@ -169,7 +180,7 @@ impl CoordinatorReply {
             Self::InitProducerId { .. } => 22,
             Self::AddPartitions(_) => 24,
             Self::AddOffsets(_) => 25,
-            Self::EndTxn(_) => 26,
+            Self::EndTxn { .. } => 26,
             Self::TxnOffsetCommit(_) => 28,
         }
     }
@@ -179,7 +190,8 @@ impl CoordinatorReply {
             Self::Find { .. } => 40,
             Self::InitProducerId { .. } => 16,
             Self::AddPartitions(p) | Self::TxnOffsetCommit(p) => 8 + 18 * p.len() as u32,
-            Self::AddOffsets(_) | Self::EndTxn(_) => 6,
+            Self::AddOffsets(_) => 6,
+            Self::EndTxn { .. } => 16,
         }
     }
 }
@@ -215,15 +227,17 @@ impl Feed for CoordinatorRequest {
                 producer(id, pid, epoch);
                 c.u32(group.0);
             }
-            Self::TxnOffsetCommit { id, producer: pid, epoch, group, generation, offsets } => {
+            Self::TxnOffsetCommit { id, producer: pid, epoch, group, generation, offsets, v2 } => {
                 producer(id, pid, epoch);
                 c.u32(group.0);
                 c.u32(*generation as u32);
                 offsets.feed(c);
+                v2.feed(c);
             }
-            Self::EndTxn { id, producer: pid, epoch, commit } => {
+            Self::EndTxn { id, producer: pid, epoch, commit, v2 } => {
                 producer(id, pid, epoch);
                 commit.feed(c);
+                v2.feed(c);
             }
         }
     }
@@ -243,7 +257,12 @@ impl Feed for CoordinatorReply {
                 epoch.feed(c);
             }
             Self::AddPartitions(p) | Self::TxnOffsetCommit(p) => p.feed(c),
-            Self::AddOffsets(e) | Self::EndTxn(e) => e.feed(c),
+            Self::AddOffsets(e) => e.feed(c),
+            Self::EndTxn { error, producer, epoch } => {
+                error.feed(c);
+                producer.feed(c);
+                epoch.feed(c);
+            }
         }
     }
 }

@@ -19,6 +19,8 @@ mod run_librdkafka_fetch_order;
 mod run_librdkafka_producer;
 mod run_log;
 mod run_partition;
+mod run_txn_coordinator;
+mod run_txn_metadata;
 
 use harness::Family;
 
@@ -27,7 +29,9 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-hash/coordinator", run: run_hash::coordinator },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
+    Family { name: "kafka/coordinator", run: run_txn_coordinator::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },
@@ -35,6 +39,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka/partition_change", run: run_controller::partition_change },
     Family { name: "kafka/producer_state", run: run_log::log },
     Family { name: "kafka/replication_control", run: run_controller::replication_control },
+    Family { name: "kafka/txn_metadata", run: run_txn_metadata::run },
     Family { name: "librdkafka/connection", run: run_librdkafka_connection::run },
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
     Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },

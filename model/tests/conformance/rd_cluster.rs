@@ -311,7 +311,9 @@ impl Cluster {
                 CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
                     CoordinatorReply::TxnOffsetCommit(offsets.iter().map(|(tp, _)| (*tp, error)).collect())
                 }
-                CoordinatorRequest::EndTxn { .. } => CoordinatorReply::EndTxn(error),
+                CoordinatorRequest::EndTxn { .. } => {
+                    CoordinatorReply::EndTxn { error, producer: ProducerId::NONE, epoch: ProducerEpoch::NONE }
+                }
             }),
             other => panic!("a producer does not send {}", other.name()),
         };

@@ -189,6 +189,7 @@ impl RdProducer {
                     group: o.group,
                     generation: -1,
                     offsets: o.offsets.clone(),
+                    v2: false,
                 };
                 txn.sent(TxnApi::TxnOffsetCommit);
                 let deadline = now + self.config.socket_timeout();

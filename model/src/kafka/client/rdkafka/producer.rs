@@ -507,7 +507,7 @@ impl RdProducer {
             Ok(Reply::Coordinator(reply)) => match reply {
                 CoordinatorReply::InitProducerId { error, .. }
                 | CoordinatorReply::AddOffsets(error)
-                | CoordinatorReply::EndTxn(error) => (!error.is_ok()).then_some(RdError::Code(*error)),
+                | CoordinatorReply::EndTxn { error, .. } => (!error.is_ok()).then_some(RdError::Code(*error)),
                 CoordinatorReply::AddPartitions(list) | CoordinatorReply::TxnOffsetCommit(list) => {
                     list.iter().find(|(_, e)| !e.is_ok()).map(|(_, e)| RdError::Code(*e))
                 }

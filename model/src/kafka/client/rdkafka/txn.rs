@@ -301,10 +301,10 @@ impl Transaction {
                 Some((TxnApi::AddOffsets, CoordinatorRequest::AddOffsets { id, producer, epoch, group: offsets.group }))
             }
             T::Committing if free(TxnApi::Commit) => {
-                Some((TxnApi::Commit, CoordinatorRequest::EndTxn { id, producer, epoch, commit: true }))
+                Some((TxnApi::Commit, CoordinatorRequest::EndTxn { id, producer, epoch, commit: true, v2: false }))
             }
             T::Aborting if free(TxnApi::Abort) => {
-                Some((TxnApi::Abort, CoordinatorRequest::EndTxn { id, producer, epoch, commit: false }))
+                Some((TxnApi::Abort, CoordinatorRequest::EndTxn { id, producer, epoch, commit: false, v2: false }))
             }
             _ => None,
         }
