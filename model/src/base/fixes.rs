@@ -71,6 +71,31 @@ pub enum Fix {
     /// KAFKA-18464 (4.0): an end under V2 looks at a transition under way before producer id and epoch; cleared: after them, so
     /// an abort without records right after an end fences its own producer.
     EndChecksPendingFirst = 26,
+    /// KAFKA-12984, KAFKA-13406, KAFKA-14639 (3.0 to 3.5): a sticky assignor believes the claim of the newest generation, and none of
+    /// two equal ones; cleared: every claim, so that two members own one partition.
+    ClaimsCarryGeneration = 27,
+    /// KIP-447: OffsetFetch that requires stable offsets is refused while a transaction has some pending; cleared: it answers what
+    /// was committed before.
+    StableOffsets = 28,
+    /// KIP-211 (KAFKA-4682): offsets of a classic group age from when it became empty; cleared: from their commit, while it lives too.
+    ExpireFromEmpty = 29,
+    /// KIP-1251 (4.3): an older member epoch may commit what the member has been assigned since; cleared: only the current epoch.
+    CommitByAssignmentEpoch = 30,
+    /// KAFKA-18060 (4.0): a transactional commit without a member is taken by a KIP-848 group with members; cleared: UNKNOWN_MEMBER_ID.
+    TxnCommitWithoutMember = 31,
+    /// KIP-447: a transactional commit that names a member is fenced by the group; cleared: by the producer only, so a zombie commits.
+    TxnCommitFencedByGroup = 32,
+    /// KAFKA-17507 (4.0): a marker's offsets are applied before it is answered; cleared: some time after it.
+    MarkerAppliedBeforeAnswer = 33,
+    /// KAFKA-15784 (3.7): pending offsets are known as soon as they are in the log; cleared: when they are replicated, so a marker in
+    /// between finds none, and a later load of the log finds them.
+    OffsetsChangeWithLog = 34,
+    /// KAFKA-18137 (4.0): giving up a partition of an older epoch leaves a newer load alone; cleared: it takes that away.
+    UnloadChecksEpoch = 35,
+    /// at its marker an offset is applied only if its record is newer than the current one's; cleared: always.
+    NewerOffsetRecordWins = 36,
+    /// KIP-848: a partition is given on when its owner has given it up; cleared: at once, so that it has two owners.
+    ReleaseBeforeAssign = 37,
 }
 
 /// What stands behind a [`Fix`].
@@ -278,6 +303,83 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "KAFKA-18464",
         rule: "4.7",
         law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ClaimsCarryGeneration,
+        name: "claims-carry-generation",
+        ticket: "KAFKA-12984",
+        rule: "5.4 (cooperative)",
+        law: "protocol (I-34), layer",
+    },
+    FixInfo {
+        fix: Fix::StableOffsets,
+        name: "stable-offsets",
+        ticket: "KIP-447",
+        rule: "X-44",
+        law: "isolation, layer",
+    },
+    FixInfo {
+        fix: Fix::ExpireFromEmpty,
+        name: "expire-from-empty",
+        ticket: "KIP-211",
+        rule: "5.5 (expiry)",
+        law: "layer",
+    },
+    FixInfo {
+        fix: Fix::CommitByAssignmentEpoch,
+        name: "commit-by-assignment-epoch",
+        ticket: "KIP-1251",
+        rule: "X-42",
+        law: "freshness",
+    },
+    FixInfo {
+        fix: Fix::TxnCommitWithoutMember,
+        name: "txn-commit-without-member",
+        ticket: "KAFKA-18060",
+        rule: "X-40",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::TxnCommitFencedByGroup,
+        name: "txn-commit-fenced-by-group",
+        ticket: "KIP-447",
+        rule: "X-40, X-41",
+        law: "protocol (I-34)",
+    },
+    FixInfo {
+        fix: Fix::MarkerAppliedBeforeAnswer,
+        name: "marker-applied-before-answer",
+        ticket: "KAFKA-17507",
+        rule: "T-36",
+        law: "protocol (I-30)",
+    },
+    FixInfo {
+        fix: Fix::OffsetsChangeWithLog,
+        name: "offsets-change-with-log",
+        ticket: "KAFKA-15784",
+        rule: "X-43",
+        law: "protocol (I-30)",
+    },
+    FixInfo {
+        fix: Fix::UnloadChecksEpoch,
+        name: "unload-checks-epoch",
+        ticket: "KAFKA-18137",
+        rule: "C-9",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::NewerOffsetRecordWins,
+        name: "newer-offset-record-wins",
+        ticket: "planted",
+        rule: "X-43",
+        law: "protocol (I-30)",
+    },
+    FixInfo {
+        fix: Fix::ReleaseBeforeAssign,
+        name: "release-before-assign",
+        ticket: "planted",
+        rule: "5.4 (KIP-848)",
+        law: "protocol (I-34)",
     },
 ];
 

@@ -8,7 +8,10 @@
 mod exempt;
 mod harness;
 mod rd_cluster;
+mod run_assignors;
 mod run_controller;
+mod run_group;
+mod run_group_requests;
 mod run_hash;
 mod run_java_connection;
 mod run_java_fetch;
@@ -32,6 +35,10 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-hash/coordinator", run: run_hash::coordinator },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
     Family { name: "kafka/coordinator", run: run_txn_coordinator::run },
+    Family { name: "kafka/assignors", run: run_assignors::run },
+    Family { name: "kafka/group_classic", run: run_group::run },
+    Family { name: "kafka/group_consumer", run: run_group::run },
+    Family { name: "kafka/group_offsets", run: run_group::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },

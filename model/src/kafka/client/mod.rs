@@ -1,5 +1,6 @@
 //! Clients: connections, producers, consumers, in the profiles `java`, `java-3.4` and `librdkafka`.
 
+pub mod assignor;
 mod cluster;
 mod hash;
 pub mod java;
