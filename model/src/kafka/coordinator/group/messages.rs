@@ -300,7 +300,15 @@ pub enum GroupReply {
 impl JoinGroupReply {
     /// A refusal.
     pub fn refused(error: ErrorCode, member: Option<Name>) -> Self {
-        Self { error, member, generation: -1, protocol: None, leader: None, skip_assignment: false, members: Vec::new() }
+        Self {
+            error,
+            member,
+            generation: -1,
+            protocol: None,
+            leader: None,
+            skip_assignment: false,
+            members: Vec::new(),
+        }
     }
 }
 impl SyncGroupReply {
@@ -341,9 +349,7 @@ impl GroupRequest {
             Self::OffsetCommit(_) => GroupReply::OffsetCommit(error, Vec::new()),
             Self::TxnOffsetCommit(_) => GroupReply::TxnOffsetCommit(error, Vec::new()),
             Self::OffsetFetch(_) => GroupReply::OffsetFetch(error, Vec::new()),
-            Self::ConsumerHeartbeat(_) => {
-                GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error))
-            }
+            Self::ConsumerHeartbeat(_) => GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error)),
             Self::Delete(_) => GroupReply::Delete(error),
             Self::OffsetDelete(..) => GroupReply::OffsetDelete(error, Vec::new()),
         }
