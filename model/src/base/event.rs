@@ -143,6 +143,8 @@ pub enum Event {
         leader: bool,
         /// Committed ISR that the leader knows.
         isr: BrokerSet,
+        /// Its maximal ISR: with those that it is about to take in.
+        maximal: BrokerSet,
         /// Log end of this replica.
         end: Offset,
     },
@@ -258,6 +260,8 @@ pub enum Event {
     MetadataApplied {
         /// Offset in the metadata log.
         offset: Offset,
+        /// Sum over the records below it, one after the other: equal sums, equal logs.
+        history: u64,
     },
     /// A broker started and has recovered its logs.
     Recovered {
@@ -385,13 +389,14 @@ impl Feed for Event {
                 high_watermark.feed(c);
                 follower.feed(c);
             }
-            Self::HighWatermark { tp, offset, epoch, leader, isr, end } => {
+            Self::HighWatermark { tp, offset, epoch, leader, isr, maximal, end } => {
                 c.u8(6);
                 tp.feed(c);
                 offset.feed(c);
                 epoch.feed(c);
                 leader.feed(c);
                 c.u64(isr.0);
+                c.u64(maximal.0);
                 end.feed(c);
             }
             Self::ProduceAnswered { tp, base, last, acks, error, duplicate } => {
@@ -466,9 +471,10 @@ impl Feed for Event {
                 c.u32(epoch as u32);
                 active.feed(c);
             }
-            Self::MetadataApplied { offset } => {
+            Self::MetadataApplied { offset, history } => {
                 c.u8(19);
                 offset.feed(c);
+                c.u64(history);
             }
             Self::Recovered { clean } => {
                 c.u8(20);

@@ -32,28 +32,92 @@ pub enum Fix {
     /// KAFKA-17439 (4.0): a consumer sends no fetch to a node while it holds undelivered records of it; cleared: it does, for
     /// the partitions without any, and the others fall out of the fetch session each time.
     NoFetchWhileBuffered = 12,
+    /// KAFKA-9666 (2.5.1, 2.6): a fencing whose abort could not be stored is tried again with the raised epoch; cleared: every
+    /// try raises it further, until the id is unusable.
+    FailedFenceKeepsEpoch = 13,
+    /// KAFKA-8803 (2.6): a transition is applied whatever clock the coordinator before had; cleared: a step back leaves the id
+    /// pending.
+    TransitionIgnoresClock = 14,
+    /// KAFKA-6119 (1.1): the abort of a timed-out transaction fences its producer; cleared: it goes on writing under the same
+    /// epoch.
+    ExpiryRaisesEpoch = 15,
+    /// KAFKA-7519 (2.0.1, 2.1): an id whose tombstone could not be stored is no longer pending; cleared: it is, until the
+    /// coordinator moves.
+    ExpiryFailureClearsPending = 16,
+    /// KAFKA-20310 (4.3): the previous and the next producer id are stored; cleared: a coordinator that takes over in the middle
+    /// of an exhausted epoch knows neither.
+    ProducerIdsAroundPersisted = 17,
+    /// KAFKA-18575 (4.0): adding partitions looks at a transition under way before producer id and epoch; cleared: after them, so
+    /// a V2 producer that goes on with a new producer id is refused for good.
+    AddChecksPendingFirst = 18,
+    /// KAFKA-18660 (4.0): the answer to an end at an exhausted epoch names the producer id to go on with; cleared: the old one.
+    OverflowAnswersNewId = 19,
+    /// KAFKA-19367 (4.0.1, 4.1): an abort by the coordinator raises the epoch once under V2; cleared: by the fencing and by the
+    /// PREPARE.
+    FenceRaisesOnce = 20,
+    /// KAFKA-20090 (4.3): an abort by the coordinator at an exhausted epoch brings a new producer id, and one at the last epoch
+    /// keeps it; cleared: the producer goes on with the last epoch and its transaction can never end.
+    ExhaustedEpochAborts = 21,
+    /// KAFKA-16352 (3.8): an outdated answer takes away only the completion it belongs to; cleared: that of the coordinator
+    /// epoch in force too, whose transaction stays prepared.
+    PendingMarkersByEpoch = 22,
+    /// KAFKA-9749 (2.6): a marker that meets KAFKA_STORAGE_ERROR is sent again; cleared: its transaction is never completed.
+    MarkerStorageErrorRetried = 23,
+    /// KAFKA-18137 (4.0): giving a partition up under one epoch leaves its loading under a later one alone.
+    UnloadKeepsNewerLoading = 24,
+    /// redpanda 18251: partitions of a transaction are stored before the answer; cleared: they are known to the coordinator's
+    /// memory alone.
+    AddPartitionsStored = 25,
+    /// KAFKA-18464 (4.0): an end under V2 looks at a transition under way before producer id and epoch; cleared: after them, so
+    /// an abort without records right after an end fences its own producer.
+    EndChecksPendingFirst = 26,
+    /// KAFKA-12984, KAFKA-13406, KAFKA-14639 (3.0 to 3.5): a sticky assignor believes the claim of the newest generation, and none of
+    /// two equal ones; cleared: every claim, so that two members own one partition.
+    ClaimsCarryGeneration = 27,
+    /// KIP-447: OffsetFetch that requires stable offsets is refused while a transaction has some pending; cleared: it answers what
+    /// was committed before.
+    StableOffsets = 28,
+    /// KIP-211 (KAFKA-4682): offsets of a classic group age from when it became empty; cleared: from their commit, while it lives too.
+    ExpireFromEmpty = 29,
+    /// KIP-1251 (4.3): an older member epoch may commit what the member has been assigned since; cleared: only the current epoch.
+    CommitByAssignmentEpoch = 30,
+    /// KAFKA-18060 (4.0): a transactional commit without a member is taken by a KIP-848 group with members; cleared: UNKNOWN_MEMBER_ID.
+    TxnCommitWithoutMember = 31,
+    /// KIP-447: a transactional commit that names a member is fenced by the group; cleared: by the producer only, so a zombie commits.
+    TxnCommitFencedByGroup = 32,
+    /// KAFKA-17507 (4.0): a marker's offsets are applied before it is answered; cleared: some time after it.
+    MarkerAppliedBeforeAnswer = 33,
+    /// KAFKA-15784 (3.7): pending offsets are known as soon as they are in the log; cleared: when they are replicated, so a marker in
+    /// between finds none, and a later load of the log finds them.
+    OffsetsChangeWithLog = 34,
+    /// KAFKA-18137 (4.0): giving up a partition of an older epoch leaves a newer load alone; cleared: it takes that away.
+    UnloadChecksEpoch = 35,
+    /// at its marker an offset is applied only if its record is newer than the current one's; cleared: always.
+    NewerOffsetRecordWins = 36,
+    /// KIP-848: a partition is given on when its owner has given it up; cleared: at once, so that it has two owners.
+    ReleaseBeforeAssign = 37,
     /// KAFKA-18019 (4.0): INVALID_PRODUCER_ID_MAPPING ends a Java producer; cleared: it aborts and raises an epoch that no
     /// coordinator knows.
-    UnmappedIdIsFatal = 13,
+    UnmappedIdIsFatal = 38,
     /// KAFKA-14831 (3.6): an illegal move on the Java producer's I/O thread ends it; cleared: it goes on in the state it had.
-    IllegalMoveIsFatal = 14,
+    IllegalMoveIsFatal = 39,
     /// KAFKA-19176 (4.1): retries that ran out reach the user as an abortable error; cleared: as the retriable one they were.
-    ExhaustedIsAbortable = 15,
+    ExhaustedIsAbortable = 40,
     /// KAFKA-19250 (4.1): TRANSACTION_ABORTABLE to an abort ends a Java producer; cleared: the abort fails and stays open for good.
-    AbortableAbortIsFatal = 16,
+    AbortableAbortIsFatal = 41,
     /// KAFKA-13668 (3.6): lack of rights at InitProducerId can be tried again; cleared: it ends a Java producer.
-    InitAuthorizationHeals = 17,
+    InitAuthorizationHeals = 42,
     /// KIP-588 (2.7, KAFKA-14278 3.6): INVALID_PRODUCER_EPOCH to a transactional Produce leaves an abort; cleared: it ends the
     /// producer.
-    OldEpochIsAbortable = 18,
+    OldEpochIsAbortable = 43,
     /// KIP-360 (2.5; KAFKA-5793, KAFKA-8710): a Java producer raises its epoch where numbers are lost; cleared: that is fatal.
-    ClientBumpsEpoch = 19,
+    ClientBumpsEpoch = 44,
     /// KAFKA-18227 (4.0): the change to transaction.version 2 raises the epoch; cleared: the next transaction is of the same epoch
     /// as the last of version 1.
-    UpgradeBumpsEpoch = 20,
+    UpgradeBumpsEpoch = 45,
     /// KAFKA-13412 (3.2): a blocking call that gave up is resumed by the same call, and any other is refused; cleared: only while
     /// the state still is that of the call.
-    CallsResume = 21,
+    CallsResume = 46,
 }
 
 /// What stands behind a [`Fix`].
@@ -165,6 +229,181 @@ pub const FIXES: &[FixInfo] = &[
         law: "freshness",
     },
     FixInfo {
+        fix: Fix::FailedFenceKeepsEpoch,
+        name: "failed-fence-keeps-epoch",
+        ticket: "KAFKA-9666",
+        rule: "T-21",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::TransitionIgnoresClock,
+        name: "transition-ignores-clock",
+        ticket: "KAFKA-8803",
+        rule: "T-3",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ExpiryRaisesEpoch,
+        name: "expiry-raises-epoch",
+        ticket: "KAFKA-6119",
+        rule: "T-21",
+        law: "isolation, protocol (I-26)",
+    },
+    FixInfo {
+        fix: Fix::ExpiryFailureClearsPending,
+        name: "expiry-failure-clears-pending",
+        ticket: "KAFKA-7519",
+        rule: "T-27",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ProducerIdsAroundPersisted,
+        name: "producer-ids-around-persisted",
+        ticket: "KAFKA-20310",
+        rule: "T-5",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::AddChecksPendingFirst,
+        name: "add-checks-pending-first",
+        ticket: "KAFKA-18575",
+        rule: "4.5, 4.7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::OverflowAnswersNewId,
+        name: "overflow-answers-new-id",
+        ticket: "KAFKA-18660",
+        rule: "4.7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::FenceRaisesOnce,
+        name: "fence-raises-once",
+        ticket: "KAFKA-19367",
+        rule: "4.7",
+        law: "protocol (I-26)",
+    },
+    FixInfo {
+        fix: Fix::ExhaustedEpochAborts,
+        name: "exhausted-epoch-aborts",
+        ticket: "KAFKA-20090",
+        rule: "4.10",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::PendingMarkersByEpoch,
+        name: "pending-markers-by-epoch",
+        ticket: "KAFKA-16352",
+        rule: "T-33",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::MarkerStorageErrorRetried,
+        name: "marker-storage-error-retried",
+        ticket: "KAFKA-9749",
+        rule: "T-32",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::UnloadKeepsNewerLoading,
+        name: "unload-keeps-newer-loading",
+        ticket: "KAFKA-18137",
+        rule: "4.12",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::AddPartitionsStored,
+        name: "add-partitions-stored",
+        ticket: "redpanda 18251",
+        rule: "T-3",
+        law: "liveness (I-29)",
+    },
+    FixInfo {
+        fix: Fix::EndChecksPendingFirst,
+        name: "end-checks-pending-first",
+        ticket: "KAFKA-18464",
+        rule: "4.7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ClaimsCarryGeneration,
+        name: "claims-carry-generation",
+        ticket: "KAFKA-12984",
+        rule: "5.4 (cooperative)",
+        law: "protocol (I-34), layer",
+    },
+    FixInfo {
+        fix: Fix::StableOffsets,
+        name: "stable-offsets",
+        ticket: "KIP-447",
+        rule: "X-44",
+        law: "isolation, layer",
+    },
+    FixInfo {
+        fix: Fix::ExpireFromEmpty,
+        name: "expire-from-empty",
+        ticket: "KIP-211",
+        rule: "5.5 (expiry)",
+        law: "layer",
+    },
+    FixInfo {
+        fix: Fix::CommitByAssignmentEpoch,
+        name: "commit-by-assignment-epoch",
+        ticket: "KIP-1251",
+        rule: "X-42",
+        law: "freshness",
+    },
+    FixInfo {
+        fix: Fix::TxnCommitWithoutMember,
+        name: "txn-commit-without-member",
+        ticket: "KAFKA-18060",
+        rule: "X-40",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::TxnCommitFencedByGroup,
+        name: "txn-commit-fenced-by-group",
+        ticket: "KIP-447",
+        rule: "X-40, X-41",
+        law: "protocol (I-34)",
+    },
+    FixInfo {
+        fix: Fix::MarkerAppliedBeforeAnswer,
+        name: "marker-applied-before-answer",
+        ticket: "KAFKA-17507",
+        rule: "T-36",
+        law: "protocol (I-30)",
+    },
+    FixInfo {
+        fix: Fix::OffsetsChangeWithLog,
+        name: "offsets-change-with-log",
+        ticket: "KAFKA-15784",
+        rule: "X-43",
+        law: "protocol (I-30)",
+    },
+    FixInfo {
+        fix: Fix::UnloadChecksEpoch,
+        name: "unload-checks-epoch",
+        ticket: "KAFKA-18137",
+        rule: "C-9",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::NewerOffsetRecordWins,
+        name: "newer-offset-record-wins",
+        ticket: "planted",
+        rule: "X-43",
+        law: "protocol (I-30)",
+    },
+    FixInfo {
+        fix: Fix::ReleaseBeforeAssign,
+        name: "release-before-assign",
+        ticket: "planted",
+        rule: "5.4 (KIP-848)",
+        law: "protocol (I-34)",
+    },
+    FixInfo {
         fix: Fix::UnmappedIdIsFatal,
         name: "unmapped-id-is-fatal",
         ticket: "KAFKA-18019",
@@ -220,13 +459,7 @@ pub const FIXES: &[FixInfo] = &[
         rule: "4.8",
         law: "isolation",
     },
-    FixInfo {
-        fix: Fix::CallsResume,
-        name: "calls-resume",
-        ticket: "KAFKA-13412",
-        rule: "K-7",
-        law: "liveness",
-    },
+    FixInfo { fix: Fix::CallsResume, name: "calls-resume", ticket: "KAFKA-13412", rule: "K-7", law: "liveness" },
 ];
 
 /// A set of fixes in force.

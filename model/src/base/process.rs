@@ -256,19 +256,6 @@ pub struct Cx<'a, M, W> {
 }
 
 impl<'a, M, W> Cx<'a, M, W> {
-    /// Moves the events that `early` picks, given the effects before them, to the front of the step, in their order. What a
-    /// thread changes in memory other threads see at once, although its own writes may take long; only the event tells it.
-    pub fn tell_early(&mut self, early: impl Fn(&Event, &[Effect<M, W>]) -> bool) {
-        let mut front = 0;
-        for i in 0..self.effects.len() {
-            if let Effect::Emit(event) = &self.effects[i]
-                && early(event, &self.effects[front..i])
-            {
-                self.effects[front..=i].rotate_right(1);
-                front += 1;
-            }
-        }
-    }
     /// A context. For the world and for tests.
     pub fn new(
         now: SimTime,

@@ -3,10 +3,12 @@
 pub mod broker;
 pub mod client;
 pub mod controller;
+pub mod coordinator;
 mod error;
 pub mod log;
 pub mod messages;
 pub mod partition;
+pub mod placement;
 pub mod quorum;
 pub mod txn_messages;
 

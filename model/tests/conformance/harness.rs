@@ -82,6 +82,11 @@ pub fn run(families: &[Family]) -> ExitCode {
         let (mut ok, mut bad, mut not) = (0usize, Vec::new(), 0usize);
         for (n, line) in lines.iter().enumerate() {
             let vector: Value = match serde_json::from_str(line) {
+                Ok(Value::Object(mut v)) => {
+                    // Parsed maps lose the order of their keys; who needs it reads the line.
+                    v.insert("line".to_owned(), Value::from(*line));
+                    Value::Object(v)
+                }
                 Ok(v) => v,
                 Err(e) => {
                     bad.push(format!("line {}: {e}", n + 1));

@@ -12,7 +12,8 @@ pub fn exception(why: Failure) -> String {
         Failure::IllegalState => return "IllegalStateException".into(),
         Failure::CommitFailed => return "CommitFailedException".into(),
         Failure::Exhausted(cause) => {
-            return "TransactionAbortableException/".to_owned() + &exception(cause.map_or(Failure::Expired, Failure::Code));
+            return "TransactionAbortableException/".to_owned()
+                + &exception(cause.map_or(Failure::Expired, Failure::Code));
         }
         Failure::Code(error) => error,
     };
@@ -44,7 +45,9 @@ pub fn exception(why: Failure) -> String {
 pub fn thrown(refusal: Refusal) -> String {
     match refusal {
         Refusal::IllegalState => "IllegalStateException".into(),
-        Refusal::InError(why @ Failure::Code(ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch)) => exception(why),
+        Refusal::InError(why @ Failure::Code(ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch)) => {
+            exception(why)
+        }
         Refusal::InError(Failure::IllegalState) => "IllegalStateException/IllegalStateException".into(),
         Refusal::InError(why) => "KafkaException/".to_owned() + &exception(why),
     }

@@ -122,7 +122,6 @@ pub fn partition(v: &Value) -> u16 {
     v.as_str().and_then(|s| s.rsplit('-').next()).and_then(|p| p.parse().ok()).unwrap_or(0)
 }
 
-
 /// Name of a partition of topics `t` and `in`.
 pub fn name(tp: TopicPartition) -> String {
     format!("{}-{}", if tp.topic == TopicId(0) { "t" } else { "in" }, tp.partition)

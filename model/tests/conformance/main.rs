@@ -10,7 +10,10 @@ mod harness;
 mod java_exceptions;
 mod java_net;
 mod rd_cluster;
+mod run_assignors;
 mod run_controller;
+mod run_group;
+mod run_group_requests;
 mod run_hash;
 mod run_java_connection;
 mod run_java_fetch;
@@ -22,6 +25,8 @@ mod run_librdkafka_fetch_order;
 mod run_librdkafka_producer;
 mod run_log;
 mod run_partition;
+mod run_txn_coordinator;
+mod run_txn_metadata;
 
 use harness::Family;
 
@@ -30,10 +35,16 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-hash/coordinator", run: run_hash::coordinator },
     Family { name: "kafka-client/partitioner", run: run_java_partitioner::run },
     Family { name: "kafka-client/txn_api", run: run_java_producer::run },
     Family { name: "kafka-client/txn_errors", run: run_java_producer::run },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
+    Family { name: "kafka/coordinator", run: run_txn_coordinator::run },
+    Family { name: "kafka/assignors", run: run_assignors::run },
+    Family { name: "kafka/group_classic", run: run_group::run },
+    Family { name: "kafka/group_consumer", run: run_group::run },
+    Family { name: "kafka/group_offsets", run: run_group::run },
     Family { name: "kafka/heartbeat", run: run_controller::heartbeat },
     Family { name: "kafka/leader_epoch", run: run_log::leader_epoch },
     Family { name: "kafka/log", run: run_log::log },
@@ -41,6 +52,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka/partition_change", run: run_controller::partition_change },
     Family { name: "kafka/producer_state", run: run_log::log },
     Family { name: "kafka/replication_control", run: run_controller::replication_control },
+    Family { name: "kafka/txn_metadata", run: run_txn_metadata::run },
     Family { name: "librdkafka/connection", run: run_librdkafka_connection::run },
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
     Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },

@@ -315,11 +315,9 @@ impl Cluster {
                 CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
                     CoordinatorReply::TxnOffsetCommit(offsets.iter().map(|(tp, _)| (*tp, error)).collect())
                 }
-                CoordinatorRequest::EndTxn { .. } => CoordinatorReply::EndTxn {
-                    error,
-                    producer: ProducerId::NONE,
-                    epoch: ProducerEpoch::NONE,
-                },
+                CoordinatorRequest::EndTxn { .. } => {
+                    CoordinatorReply::EndTxn { error, producer: ProducerId::NONE, epoch: ProducerEpoch::NONE }
+                }
             }),
             other => panic!("a producer does not send {}", other.name()),
         };

@@ -44,7 +44,7 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
 }
 
 /// Runs the items of a vector; `step` gives an item's answer, `state` the whole state.
-fn drive<S>(
+pub(crate) fn drive<S>(
     vector: &Value,
     mut machine: S,
     step: impl Fn(&mut S, &Value) -> Value,

@@ -110,8 +110,7 @@ impl Bench {
     fn drain(&mut self, item: &Value) {
         for node in item[1].as_array().into_iter().flatten().filter_map(Value::as_i64) {
             let nodes = BTreeSet::from([BrokerId(node as i32)]);
-            let drained =
-                self.accumulator.drain(&self.view, &nodes, self.max_request_size, &mut None, self.now);
+            let drained = self.accumulator.drain(&self.view, &nodes, self.max_request_size, &mut None, self.now);
             let mut batches = Vec::new();
             for id in drained.into_iter().flat_map(|(_, ids)| ids) {
                 let number = self.drained.iter().position(|d| *d == id).unwrap_or_else(|| {
@@ -131,12 +130,7 @@ impl Bench {
     fn expire(&mut self) {
         let expired = self.accumulator.take_expired(self.now);
         for mut batch in expired {
-            self.say(vec![
-                json!("expired"),
-                json!(batch.tp.partition),
-                json!(batch.records()),
-                json!(batch.attempts),
-            ]);
+            self.say(vec![json!("expired"), json!(batch.tp.partition), json!(batch.records()), json!(batch.attempts)]);
             let sealed = batch.seal(false);
             for row in sealed.rows.iter() {
                 self.say(vec![json!("done"), json!(row.cols[0]), json!(exception(Failure::Expired))]);
@@ -189,10 +183,8 @@ impl Bench {
                 let named: BTreeMap<String, Value> = serde_json::from_value(item[1].clone()).unwrap_or_default();
                 for (name, leader) in named {
                     let n = |i: usize| leader[i].as_i64().unwrap_or(-1) as i32;
-                    self.view.learn(
-                        tp(partition(&json!(name))),
-                        Leader { node: BrokerId(n(0)), epoch: LeaderEpoch(n(1)) },
-                    );
+                    self.view
+                        .learn(tp(partition(&json!(name))), Leader { node: BrokerId(n(0)), epoch: LeaderEpoch(n(1)) });
                 }
             }
             other => panic!("unknown input {other}"),

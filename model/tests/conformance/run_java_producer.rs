@@ -9,8 +9,8 @@ use model::base::{
 };
 use model::kafka::ErrorCode;
 use model::kafka::client::java::{
-    Backoff, Call, Dice, GroupMetadata, Metadata, Pass, ProducerConfig, ProducerEvent, Profile, Refusal, SendError, Sender,
-    State, Target,
+    Backoff, Call, Dice, GroupMetadata, Metadata, Pass, ProducerConfig, ProducerEvent, Profile, Refusal, SendError,
+    Sender, State, Target,
 };
 use model::kafka::client::{Completed, Lost, Outcome as Ended};
 use model::kafka::messages::{InitProducerIdReply, ProduceReply, ProducedPartition, Reply, Request};

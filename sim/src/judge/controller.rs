@@ -6,7 +6,7 @@
 use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
 use crate::world::Observer;
 use model::base::{
-    BrokerId, BrokerSet, Event, LeaderEpoch, PartitionEpoch, ProcessId, QuorumRole, SimTime, TopicPartition,
+    BrokerId, BrokerSet, Event, LeaderEpoch, Offset, PartitionEpoch, ProcessId, QuorumRole, SimTime, TopicPartition,
 };
 use std::collections::BTreeMap;
 
@@ -29,6 +29,8 @@ pub struct ControllerLaw {
     /// Quorum leader by epoch, active controller by epoch.
     leaders: BTreeMap<i32, BrokerId>,
     active: BTreeMap<i32, BrokerId>,
+    /// What stands below an offset of the metadata log, as the first broker has applied it.
+    metadata: BTreeMap<Offset, u64>,
     min_isr: Vec<u32>,
     elr: bool,
     seen: Vec<Violation>,
@@ -42,6 +44,7 @@ impl ControllerLaw {
             fenced: BrokerSet::default(),
             leaders: BTreeMap::new(),
             active: BTreeMap::new(),
+            metadata: BTreeMap::new(),
             min_isr: topics.iter().map(|t| u32::from(t.min_isr.min(t.replication_factor))).collect(),
             elr: cast.elr,
             seen: Vec::new(),
@@ -105,7 +108,7 @@ impl ControllerLaw {
 }
 
 impl Observer for ControllerLaw {
-    fn event(&mut self, at: SimTime, _: u64, _: u64, _: ProcessId, event: &Event) {
+    fn event(&mut self, at: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         match *event {
             Event::PartitionChanged { tp, leader, leader_epoch, partition_epoch, isr, elr, .. } => {
                 self.changed(at, tp, partition_epoch, Registration { leader, leader_epoch, isr, elr });
@@ -113,6 +116,16 @@ impl Observer for ControllerLaw {
             Event::Fencing { broker, fenced: true } => self.fenced = self.fenced.with(broker),
             Event::Fencing { broker, fenced: false } => self.fenced = self.fenced.without(broker),
             Event::Quorum { node, epoch, role: QuorumRole::Leader } => self.one(at, false, epoch, node),
+            Event::MetadataApplied { offset, history } => {
+                if *self.metadata.entry(offset).or_insert(history) != history {
+                    self.say(
+                        at,
+                        "I-8",
+                        None,
+                        format!("{process} has applied other metadata below {offset} than others"),
+                    );
+                }
+            }
             Event::Controller { node, epoch, active: true } => self.one(at, true, epoch, node),
             _ => {}
         }

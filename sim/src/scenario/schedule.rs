@@ -79,8 +79,9 @@ impl Action<Range> {
 }
 
 /// Whether a fault takes a node out of the cluster for its time.
-fn takes_down(kind: Kind) -> bool {
-    matches!(kind, Kind::Kill | Kind::PowerLoss | Kind::Stop | Kind::Freeze | Kind::Partition)
+const fn takes_down(action: &Action<Nanos>) -> bool {
+    use Action::{Disk, Freeze, Kill, Partition, Stop};
+    matches!(action, Kill { .. } | Stop { .. } | Freeze { .. } | Partition(_) | Disk { full: true, .. })
 }
 
 impl Chaos {
@@ -100,8 +101,8 @@ impl Chaos {
         // Faults that take a node down, by place in `drawn`, with their ends.
         let mut down: Vec<(usize, Nanos)> = Vec::new();
         for i in 0..drawn.len() {
-            let (at, kind, lasts, _) = drawn[i];
-            if !takes_down(kind) {
+            let (at, _, lasts, ref action) = drawn[i];
+            if !takes_down(action) {
                 continue;
             }
             down.retain(|(_, until)| *until > at);
@@ -157,13 +158,14 @@ impl Chaos {
                 }
                 Action::Link { cut, trouble }
             }
-            Kind::Disk => match stream.below(4) {
+            Kind::Disk => match stream.below(5) {
                 0 => Action::Disk {
                     target,
                     slower: None,
                     bandwidth: Some(stream.between(50_000, 5_000_000)),
                     full: false,
                 },
+                1 => Action::Disk { target, slower: None, bandwidth: None, full: true },
                 _ => {
                     let slower = Some(Nanos::millis(stream.between(1, 2_000)));
                     Action::Disk { target, slower, bandwidth: None, full: false }
@@ -175,6 +177,10 @@ impl Chaos {
                 Action::Clock { target, shift: if stream.chance(1, 2) { -shift } else { shift } }
             }
             Kind::MoveLeaders => Action::MoveLeaders { topics: self.topics.clone() },
+            Kind::ForgetTopic => {
+                let answers = stream.chance(1, 2).then(|| stream.between(1, 20) as u32);
+                Action::ForgetTopic { target, topics: self.topics.clone(), answers }
+            }
             _ => Action::Kill { target, dead, power: false },
         }
     }

@@ -2,7 +2,7 @@
 
 use super::network::{Cut, DeadMode, LinkRule, Trouble};
 use super::slot::{EffectKind, EffectKinds, Waiting};
-use super::{Due, EffectOf, Lifecycle, Message, Observer, What, World, Write};
+use super::{EffectOf, Lifecycle, Message, Observer, What, World, Write};
 use model::base::{Addr, Cx, Disk, Domain, Lane, Nanos, Port, Process, ProcessId, Signal, SimTime, Stream};
 
 /// Where a process is to be killed: just before the `nth` effect of a kind that it ever has (from 0, over incarnations).
@@ -179,11 +179,8 @@ impl<P: Process> World<P> {
             Fault::Unlink(id) => self.net.rules.retain(|r| r.id != *id),
             Fault::Trouble(trouble) => self.net.trouble(trouble.clone()),
             Fault::Untrouble(id) => self.net.untrouble(*id),
-            Fault::Cpu(host, permille) => self.hosts[*host as usize].cpu_permille = *permille,
-            Fault::SlowDisk(host, permille, stall) => {
-                self.hosts[*host as usize].disk_permille = *permille;
-                self.hosts[*host as usize].write_stall = *stall;
-            }
+            Fault::Cpu(host, permille) => self.pace(*host, *permille),
+            Fault::SlowDisk(host, permille, stall) => self.slow_disk(*host, *permille, *stall),
             Fault::DiskBandwidth(host, left) => self.hosts[*host as usize].limit_disk(self.now, *left),
             Fault::FullDisk(host, full) => self.hosts[*host as usize].disk_full = *full,
             Fault::Skew(p, ms) => self.slots[p.0 as usize].skew = *ms,
@@ -333,7 +330,6 @@ impl<P: Process> World<P> {
             return;
         }
         slot.frozen = false;
-        let incarnation = slot.incarnation;
         let mut lanes: Vec<usize> = (0..slot.lane_count()).collect();
         self.shake(process, "thaw").shuffle(&mut lanes);
         let now = self.now;
@@ -343,10 +339,8 @@ impl<P: Process> World<P> {
             let stopped = waiting.resume || (!waiting.busy && !waiting.inbox.is_empty());
             if stopped {
                 // A lane that only has to take its next input resumes an empty timeline.
-                waiting.busy = true;
                 waiting.resume = false;
-                let key = self.key(now, process, process);
-                self.queue.push(key, Due::Resume { process, incarnation, lane });
+                self.resume_at(now, process, lane, false);
             }
         }
         for (port, at) in self.slots[process.0 as usize].deadlines() {

@@ -31,6 +31,24 @@ pub struct Strain {
     pub full: bool,
 }
 
+/// A change of pace: what of an interval lies behind it is stretched or shrunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    now: SimTime,
+    from: u64,
+    to: u64,
+}
+impl Pace {
+    /// Where `end` moves to.
+    pub(super) fn apply(self, end: SimTime) -> SimTime {
+        if end <= self.now {
+            return end;
+        }
+        let left = u128::from(end.since(self.now).0);
+        self.now + Nanos((left * u128::from(self.to) / u128::from(self.from.max(1))) as u64)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     pub(super) spec: HostSpec,
@@ -70,6 +88,14 @@ impl Host {
         let end = (*core).max(now) + d;
         *core = end;
         end
+    }
+
+    /// Changes the pace of the CPU; gives where the ends of work that has begun move to.
+    pub(super) fn pace(&mut self, now: SimTime, permille: u64) -> Pace {
+        let pace = Pace { now, from: self.cpu_permille, to: permille };
+        self.cpu_permille = permille;
+        self.cores.iter_mut().for_each(|core| *core = pace.apply(*core));
+        pace
     }
 
     pub(super) fn strain(&self) -> Strain {
@@ -131,6 +157,18 @@ mod tests {
         assert_eq!(host.flushed_at(at(55)), at(55 + 500 + 2));
         host.limit_disk(at(55), None);
         assert_eq!(host.flushed_at(at(55)), at(62));
+    }
+
+    #[test]
+    fn work_that_has_begun_goes_on_at_the_new_pace() {
+        let at = |ms: u64| SimTime::ZERO + Nanos::millis(ms);
+        let mut host = Host::new(HostSpec { cores: 1, ..HostSpec::default() });
+        host.pace(at(0), 29_000);
+        assert_eq!(host.work(at(0), Nanos::millis(100)), at(2_900));
+        // A tenth of it is done.
+        let pace = host.pace(at(290), 1_000);
+        assert_eq!((pace.apply(at(2_900)), pace.apply(at(200))), (at(290 + 90), at(200)));
+        assert_eq!(host.work(at(300), Nanos::millis(10)), at(390));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use network::{Connecting, Cut, DeadMode, Existing, Link, LinkRule, Trouble};
 pub use slot::{EffectKind, EffectKinds};
 pub use trace::{Digest, Item, Recorder, What};
 
-use flow::{Flow, waits};
+use flow::{Flow, Stall};
 use host::Host;
 use model::base::{
     Addr, Chain, ConnId, Cx, Disk, Effect, Event, Feed, FileId, Fixes, Incarnation, Input, Lane, Nanos, Port, Process,
@@ -312,7 +312,7 @@ impl<P: Process> World<P> {
             Due::Wake { process, incarnation, port } => self.deadline(process, incarnation, port, life, seen),
             Due::Resume { process, incarnation, lane } => {
                 let slot = &mut self.slots[process.0 as usize];
-                if slot.runs(incarnation) {
+                if slot.runs(incarnation) && slot.lane(lane).resumes(self.now) {
                     if slot.frozen {
                         slot.lane(lane).resume = true;
                     } else {
@@ -472,14 +472,14 @@ impl<P: Process> World<P> {
         seen: &mut impl Observer,
     ) {
         let mut rest = effects.drain(..);
-        let mut stall = Nanos::ZERO;
+        let mut stall = Stall::default();
         while let Some(effect) = rest.next() {
-            if waits(stall, &effect) {
+            if stall.holds(&effect) {
                 let waiting = self.slots[process.0 as usize].lane(lane);
                 waiting.timeline.push_back((port, cause, effect));
                 waiting.timeline.extend(rest.map(|e| (port, cause, e)));
                 self.scratch = effects;
-                self.resume_at(self.now + stall, process, lane);
+                self.resume_at(self.now + stall.time, process, lane, false);
                 return;
             }
             if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
@@ -496,7 +496,7 @@ impl<P: Process> World<P> {
             }
             match self.effect(process, port, cause, effect, life, seen) {
                 Flow::On => {}
-                Flow::Stalled(more) => stall = stall + more,
+                Flow::Stalled(file, time) => stall.add(file, time),
                 Flow::Dead => {
                     drop(rest);
                     self.scratch = effects;
@@ -506,33 +506,33 @@ impl<P: Process> World<P> {
                     let waiting = self.slots[process.0 as usize].lane(lane);
                     waiting.timeline.extend(rest.map(|e| (port, cause, e)));
                     self.scratch = effects;
-                    self.resume_at(at, process, lane);
+                    self.resume_at(at, process, lane, true);
                     return;
                 }
             }
         }
         drop(rest);
         self.scratch = effects;
-        if stall > Nanos::ZERO {
-            self.resume_at(self.now + stall, process, lane);
+        if stall.time > Nanos::ZERO {
+            self.resume_at(self.now + stall.time, process, lane, false);
         }
     }
 
     /// A lane's work is done: the effects below it leave, up to the next work.
     fn resume(&mut self, process: ProcessId, lane: Lane, life: &mut impl Lifecycle, seen: &mut impl Observer) {
-        let mut stall = Nanos::ZERO;
+        let mut stall = Stall::default();
         loop {
             let Some((port, cause, effect)) = self.slots[process.0 as usize].lane(lane).timeline.pop_front() else {
-                if stall > Nanos::ZERO {
-                    self.resume_at(self.now + stall, process, lane);
+                if stall.time > Nanos::ZERO {
+                    self.resume_at(self.now + stall.time, process, lane, false);
                     return;
                 }
                 self.slots[process.0 as usize].lane(lane).busy = false;
                 break;
             };
-            if waits(stall, &effect) {
+            if stall.holds(&effect) {
                 self.slots[process.0 as usize].lane(lane).timeline.push_front((port, cause, effect));
-                self.resume_at(self.now + stall, process, lane);
+                self.resume_at(self.now + stall.time, process, lane, false);
                 return;
             }
             if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
@@ -544,10 +544,10 @@ impl<P: Process> World<P> {
             }
             match self.effect(process, port, cause, effect, life, seen) {
                 Flow::On => {}
-                Flow::Stalled(more) => stall = stall + more,
+                Flow::Stalled(file, time) => stall.add(file, time),
                 Flow::Dead => return,
                 Flow::Later(at) => {
-                    self.resume_at(at, process, lane);
+                    self.resume_at(at, process, lane, true);
                     return;
                 }
             }
@@ -578,7 +578,7 @@ impl<P: Process> World<P> {
                 let stall = host.write_stall;
                 self.slots[index].disk.apply(file, &write);
                 if stall > Nanos::ZERO {
-                    return Flow::Stalled(stall);
+                    return Flow::Stalled(file, stall);
                 }
             }
             Effect::Flush(file) => {

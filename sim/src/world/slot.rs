@@ -109,14 +109,31 @@ impl EffectKinds {
 pub(super) struct Waiting<M, W> {
     /// Computing: the rest of the timeline leaves later.
     pub(super) busy: bool,
+    /// When it goes on. An entry of the queue that says another time is of work that was paced anew since.
+    pub(super) until: SimTime,
+    /// What it waits for is work on a core, not a disk.
+    pub(super) works: bool,
     /// Work was done while the process was frozen.
     pub(super) resume: bool,
     pub(super) inbox: VecDeque<(Port, Input<M>, u64)>,
     pub(super) timeline: VecDeque<(Port, u64, Effect<M, W>)>,
 }
+impl<M, W> Waiting<M, W> {
+    /// Whether an entry of the queue that is due now lets it go on.
+    pub(super) fn resumes(&self, now: SimTime) -> bool {
+        self.busy && self.until == now
+    }
+}
 impl<M, W> Default for Waiting<M, W> {
     fn default() -> Self {
-        Self { busy: false, resume: false, inbox: VecDeque::new(), timeline: VecDeque::new() }
+        Self {
+            busy: false,
+            until: SimTime::ZERO,
+            works: false,
+            resume: false,
+            inbox: VecDeque::new(),
+            timeline: VecDeque::new(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! I-5, I-7 (epochs), I-8, R-11, R-21.
 
 use crate::history::{History, Item, TP, set};
-use model::base::{BrokerId, Event, LeaderEpoch, PartitionEpoch, ProcessId, QuorumRole};
+use model::base::{BrokerId, Event, LeaderEpoch, Offset, PartitionEpoch, ProcessId, QuorumRole};
 
 fn with(change: impl FnOnce(&mut History)) -> History {
     let mut h = History::new();
@@ -33,6 +33,23 @@ fn told_twice_is_clean() {
         h.items.iter().filter(|i| matches!(i, Item::Event(_, Event::PartitionChanged { .. }))).cloned().collect();
     h.items.extend(told);
     h.sync().clean();
+}
+
+#[test]
+fn brokers_apply_one_metadata_log() {
+    let applied = |offset, history| Event::MetadataApplied { offset: Offset(offset), history };
+    let h = with(|h| {
+        h.tell(ProcessId(1), applied(4, 11));
+        h.tell(ProcessId(2), applied(7, 12));
+        h.tell(ProcessId(1), applied(7, 12));
+        h.tell(ProcessId(3), applied(4, 11));
+    });
+    h.clean();
+    let h = with(|h| {
+        h.tell(ProcessId(1), applied(4, 11));
+        h.tell(ProcessId(2), applied(4, 12));
+    });
+    h.finds_only(&["controller/I-8"]);
 }
 
 #[test]

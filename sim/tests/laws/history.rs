@@ -219,8 +219,15 @@ impl History {
         }
         log.high_watermark = offset;
         let isr = if leader { set(&self.isr) } else { BrokerSet::default() };
-        let event =
-            Event::HighWatermark { tp: TP, offset, epoch: LeaderEpoch(self.epoch), leader, isr, end: log.end() };
+        let event = Event::HighWatermark {
+            tp: TP,
+            offset,
+            epoch: LeaderEpoch(self.epoch),
+            leader,
+            isr,
+            maximal: isr,
+            end: log.end(),
+        };
         self.event(broker, event);
     }
     /// The leader's high watermark moves as far as the ISR allows, and produces are answered and acknowledged.

@@ -39,8 +39,15 @@ fn a_stale_leader_may_still_commit_what_the_next_one_has() {
     h.elect(2, &[1, 2, 3], &[], false);
     let end = h.logs[&1].end();
     let isr = set(&[1, 2, 3]);
-    h.event(1, Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, end });
+    h.event(
+        1,
+        Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, maximal: isr, end },
+    );
     h.logs.get_mut(&1).unwrap().high_watermark = end;
+    // A reader at the old leader is given it before the next one has committed anything.
+    let entry = h.logs[&1].entries.last().unwrap().clone();
+    h.show(crate::history::READER, Layer::Read(0), &entry);
+    h.read = entry.next();
     h.sync().clean();
 }
 
@@ -51,7 +58,10 @@ fn a_stale_leader_does_not_commit_what_the_next_one_lacks() {
     h.elect(2, &[1, 2, 3], &[], false);
     let end = h.logs[&1].end();
     let isr = set(&[1, 2, 3]);
-    h.event(1, Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, end });
+    h.event(
+        1,
+        Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, maximal: isr, end },
+    );
     h.finds("replication/I-1");
 }
 
@@ -257,7 +267,18 @@ fn high_watermarks_are_inside_logs() {
     let mut h = busy();
     let end = h.logs[&1].end();
     let isr = set(&[1, 2, 3]);
-    h.event(1, Event::HighWatermark { tp: TP, offset: end.plus(1), epoch: LeaderEpoch(0), leader: true, isr, end });
+    h.event(
+        1,
+        Event::HighWatermark {
+            tp: TP,
+            offset: end.plus(1),
+            epoch: LeaderEpoch(0),
+            leader: true,
+            isr,
+            maximal: isr,
+            end,
+        },
+    );
     h.finds("replication/I-28");
 }
 
@@ -271,6 +292,27 @@ fn high_watermarks_stand_below_min_isr() {
     h.register(1, &[1, 2, 3], &[], false);
     h.sync();
     h.finds("replication/R-5");
+}
+
+#[test]
+fn a_leader_waits_for_everyone_who_may_be_elected() {
+    let mut h = busy();
+    let end = h.logs[&1].end();
+    let short = set(&[1, 2]);
+    let own = |isr, maximal| Event::HighWatermark {
+        tp: TP,
+        offset: end,
+        epoch: LeaderEpoch(0),
+        leader: true,
+        isr,
+        maximal,
+        end,
+    };
+    // It asks for the third, and does not know yet that it has it.
+    h.event(1, own(short, set(&[1, 2, 3])));
+    h.clean();
+    h.event(1, own(short, short));
+    h.finds_only(&["replication/I-4"]);
 }
 
 #[test]
@@ -302,7 +344,10 @@ fn a_stale_leader_that_goes_on_after_an_unclean_election_is_by_rule_to_its_end()
         h.put(1, &batch, 0, true);
         let end = h.logs[&1].end();
         let isr = set(&[1, 2]);
-        h.event(1, Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, end });
+        h.event(
+            1,
+            Event::HighWatermark { tp: TP, offset: end, epoch: LeaderEpoch(0), leader: true, isr, maximal: isr, end },
+        );
     };
     h.elect(2, &[2], &[], true);
     alone(&mut h);

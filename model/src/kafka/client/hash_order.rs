@@ -2,6 +2,7 @@
 //! order in which a broker reads partitions and a consumer drains them.
 
 use crate::base::{TopicId, TopicPartition};
+pub use crate::kafka::placement::string_hash;
 use std::sync::Arc;
 
 /// `String.hashCode` of every topic's name, by topic number.
@@ -29,11 +30,6 @@ impl TopicHashes {
         let mask = capacity(partitions.len()) - 1;
         partitions.sort_by_key(|tp| self.spread(*tp) & mask);
     }
-}
-
-/// `String.hashCode`, over UTF-16 units.
-pub fn string_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0i32, |h, c| h.wrapping_mul(31).wrapping_add(i32::from(c)))
 }
 
 /// Buckets of a `HashMap` or `HashSet` that has grown to `n` entries: 16, doubled beyond a load of 3/4.

@@ -1,5 +1,6 @@
 //! Clients: connections, producers, consumers, in the profiles `java`, `java-3.4` and `librdkafka`.
 
+pub mod assignor;
 mod cluster;
 mod hash;
 mod hash_order;
@@ -11,7 +12,7 @@ pub mod rdkafka_consumer;
 mod slice;
 
 pub use cluster::{ClusterView, Leader};
-pub use hash_order::{TopicHashes, copied_capacity, grown_capacity, presized_capacity, string_hash};
 pub use hash::{consistent_random, crc32, murmur2, partition_for_hash};
+pub use hash_order::{TopicHashes, copied_capacity, grown_capacity, presized_capacity, string_hash};
 pub use network::{Completed, Lost, Network, Outcome};
 pub use slice::Slice;

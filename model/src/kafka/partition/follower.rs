@@ -105,6 +105,7 @@ impl Partition {
             epoch: self.leader_epoch,
             leader: false,
             isr: BrokerSet::default(),
+            maximal: BrokerSet::default(),
             end: self.log.end(),
         }));
         Some(changed)

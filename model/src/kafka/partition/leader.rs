@@ -217,6 +217,7 @@ impl Partition {
                 epoch: self.leader_epoch,
                 leader: true,
                 isr: committed,
+                maximal,
                 end,
             }));
             cx.out.push(PartitionOutput::CheckFetches(self.tp));

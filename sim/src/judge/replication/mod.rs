@@ -33,6 +33,8 @@ struct Watched {
     partition_epoch: Option<PartitionEpoch>,
     leader_epoch: LeaderEpoch,
     candidates: BrokerSet,
+    /// The controller's ISR reaches min ISR.
+    enough: bool,
     losses: Vec<Loss>,
 }
 
@@ -142,9 +144,11 @@ impl ReplicationLaw {
         tp: TopicPartition,
         leader_epoch: LeaderEpoch,
         partition_epoch: PartitionEpoch,
-        candidates: BrokerSet,
+        (isr, elr): (BrokerSet, BrokerSet),
         unclean: bool,
     ) {
+        let min_isr = self.min_isr.get(usize::from(tp.topic.0)).copied().unwrap_or(1);
+        let candidates = BrokerSet(isr.0 | elr.0);
         let w = self.partitions.entry(tp).or_default();
         if w.partition_epoch.is_some_and(|known| partition_epoch <= known) {
             // Told again by the next active controller.
@@ -153,6 +157,7 @@ impl ReplicationLaw {
         w.partition_epoch = Some(partition_epoch);
         w.leader_epoch = leader_epoch;
         w.candidates = candidates;
+        w.enough = isr.len() >= min_isr;
         if unclean {
             w.unclean.push(leader_epoch);
         }
@@ -303,6 +308,17 @@ impl ReplicationLaw {
         }
     }
 
+    /// I-4: a leader that is not stale waits for everyone whom the controller may elect.
+    fn maximal_isr(&mut self, at: SimTime, tp: TopicPartition, epoch: LeaderEpoch, maximal: BrokerSet) {
+        let w = self.partitions.entry(tp).or_default();
+        let Some(missing) = w.candidates.iter().find(|b| !maximal.has(*b)) else { return };
+        if epoch == w.leader_epoch && w.enough {
+            let text =
+                format!("{tp}: the leader of epoch {epoch} does not wait for broker {missing}, which may be elected");
+            self.say(at, "I-4", tp, None, text);
+        }
+    }
+
     /// The leader of `epoch` says that everything below `to` is committed.
     fn committed(&mut self, at: SimTime, process: ProcessId, tp: TopicPartition, epoch: LeaderEpoch, to: Offset) {
         let (w, i) = self.at(tp, process);
@@ -311,6 +327,10 @@ impl ReplicationLaw {
                 let j = w.shadow.replicas.iter().position(|r| r.process == other).unwrap_or(i);
                 if let Some(from) = w.shadow.parts(i, j, to).or_else(|| w.shadow.differs(i, to)) {
                     self.loss(at, "I-1", tp, (other, newest), (from, to), epoch);
+                } else {
+                    // A thawed leader counts the fetches that waited for it: who led after it has all that they had.
+                    let agreed = w.shadow.commit(i, to);
+                    debug_assert!(agreed.is_ok(), "{tp}: it was just compared");
                 }
             }
             _ => {
@@ -367,7 +387,7 @@ impl Observer for ReplicationLaw {
     fn event(&mut self, at: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         match *event {
             Event::PartitionChanged { tp, leader_epoch, partition_epoch, isr, elr, unclean, .. } => {
-                self.partition_changed(tp, leader_epoch, partition_epoch, BrokerSet(isr.0 | elr.0), unclean);
+                self.partition_changed(tp, leader_epoch, partition_epoch, (isr, elr), unclean);
             }
             Event::Registration { broker, epoch, error: 0 } => self.registered(broker, epoch),
             Event::Recovered { .. } => {
@@ -403,7 +423,10 @@ impl Observer for ReplicationLaw {
                 let (w, i) = self.at(tp, process);
                 w.shadow.set_end(i, to);
             }
-            Event::HighWatermark { tp, offset, epoch, leader, isr, end } => {
+            Event::HighWatermark { tp, offset, epoch, leader, isr, maximal, end } => {
+                if leader {
+                    self.maximal_isr(at, tp, epoch, maximal);
+                }
                 self.high_watermark(at, process, tp, (offset, end), leader.then_some((epoch, isr)));
             }
             Event::ProduceAnswered { tp, last, acks: -1, error: 0, .. } => {

@@ -26,6 +26,7 @@ pub const CHAOS_KINDS: &[Kind] = &[
     Kind::Cpu,
     Kind::Clock,
     Kind::MoveLeaders,
+    Kind::ForgetTopic,
 ];
 
 impl Resolver<'_> {

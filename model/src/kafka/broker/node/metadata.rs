@@ -9,7 +9,7 @@
 use super::config::METADATA;
 use super::disk::{CLEAN_SHUTDOWN, NodeWrite};
 use super::{Node, NodeCx};
-use crate::base::{BrokerSet, Event, LeaderEpoch, Millis, Nanos, Offset, SimTime, Stream, TopicPartition};
+use crate::base::{BrokerSet, Chain, Event, Feed, LeaderEpoch, Millis, Nanos, Offset, SimTime, Stream, TopicPartition};
 use crate::kafka::controller::{PartitionRegistration, Record, TopicConfig};
 use crate::kafka::log::{PartitionDisk, UnifiedLog};
 use crate::kafka::partition::{BrokerState, BrokerTable, PartitionMetadata};
@@ -51,6 +51,8 @@ pub(super) struct Publisher {
     pub(super) loading: Loading,
     /// The cache holds everything below.
     applied: Offset,
+    /// Sum over these records: equal sums, equal logs.
+    history: u64,
     /// Every partition has followed up to here: what heartbeats report (`lastAppliedOffset`).
     reported: Offset,
     at: Option<SimTime>,
@@ -63,6 +65,7 @@ impl Publisher {
         Self {
             loading: Loading::default(),
             applied: Offset(0),
+            history: 0,
             reported: Offset(0),
             at: None,
             leaders: VecDeque::new(),
@@ -134,6 +137,9 @@ impl Node {
                 if offset < from {
                     continue;
                 }
+                let mut history = Chain::new(self.publisher.history);
+                record.feed(&mut history);
+                self.publisher.history = history.link();
                 self.image.apply(record, offset);
                 match record {
                     Record::Partition { tp, .. } => {
@@ -155,7 +161,7 @@ impl Node {
             table.set(id, BrokerState { epoch: b.epoch, fenced: b.fenced, shutting_down: b.in_controlled_shutdown });
         }
         self.replicas.publish(table);
-        cx.emit(Event::MetadataApplied { offset: to });
+        cx.emit(Event::MetadataApplied { offset: to, history: self.publisher.history });
         self.sort_out(changed, cx);
     }
 

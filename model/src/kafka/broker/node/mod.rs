@@ -37,8 +37,8 @@ mod views;
 use super::link::Link;
 use super::{Partitions, ReplicaManager, ReplicaOutput};
 use crate::base::{
-    BrokerEpoch, BrokerId, ConnId, Cx, Effect, Event, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset,
-    Port, Process, QuorumRole, TopicId, TopicPartition,
+    BrokerEpoch, BrokerId, ConnId, Cx, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset, Port, Process,
+    QuorumRole, TopicId, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::messages::Message;
@@ -46,7 +46,7 @@ use crate::kafka::quorum::{BrokerLifecycle, BrokerState, Output, Raft, ReplyTo};
 use channels::RequestChannels;
 use config::{ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS};
 use deadlines::Deadlines;
-use disk::{NodeDisk, NodeWrite, partition_file};
+use disk::{NodeDisk, NodeWrite};
 use metadata::Publisher;
 use producer_ids::ProducerIds;
 use replicas::Outgoing;
@@ -205,16 +205,6 @@ impl Node {
             self.deadlines.nudge(BROKER);
         }
         self.set_deadlines(cx);
-        if matches!(cx.port, METADATA | ALTER) {
-            // A high watermark is news to request handlers as soon as it moves, whatever this thread writes before it tells.
-            cx.tell_early(|event, before| match event {
-                Event::HighWatermark { tp, leader: true, .. } => {
-                    let file = partition_file(*tp);
-                    !before.iter().any(|e| matches!(e, Effect::Write(f, _) if *f == file))
-                }
-                _ => false,
-            });
-        }
         let work = |work: &mut Nanos, cx: &mut NodeCx<'_>| {
             if *work > Nanos::ZERO {
                 cx.work(std::mem::take(work));

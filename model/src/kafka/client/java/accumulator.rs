@@ -2,8 +2,8 @@
 
 use super::batch::{BatchId, ProducerBatch, size_upper_bound};
 use super::dice::{Backoff, Dice};
-use super::transaction::TransactionManager;
 use super::partitioner::StickyPartitioner;
+use super::transaction::TransactionManager;
 use crate::base::{BrokerId, LeaderEpoch, Millis, Row, TopicId, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -131,7 +131,9 @@ impl ProducerConfig {
     /// against it, and not at all where the default was not applied (KAFKA-13598).
     pub fn idempotent(&self, fixes: Fixes) -> bool {
         self.transactional_id.is_some()
-            || self.enable_idempotence.unwrap_or_else(|| fixes.has(Fix::IdempotenceByDefault) && self.conflict().is_none())
+            || self
+                .enable_idempotence
+                .unwrap_or_else(|| fixes.has(Fix::IdempotenceByDefault) && self.conflict().is_none())
     }
     fn conflict(&self) -> Option<ConfigError> {
         if self.acks.is_some_and(|acks| acks != -1) {

@@ -2,9 +2,9 @@
 
 mod accumulator;
 mod batch;
+mod calls;
 mod config;
 mod connection_states;
-mod calls;
 mod dice;
 mod errors;
 mod events;
@@ -14,8 +14,8 @@ mod network_config;
 mod partitioner;
 mod producer;
 mod profile;
-mod selector;
 mod requests;
+mod selector;
 mod sender;
 #[cfg(test)]
 mod tests;
@@ -24,9 +24,9 @@ mod wiring;
 
 pub use accumulator::{AccumulatorConfig, Appended, Batches, Queue, Ready, RecordAccumulator, Target, partitions_of};
 pub use batch::{BatchId, Failure, ProducerBatch, size_upper_bound};
+pub use calls::SendError;
 pub use config::{ConfigError, ProducerConfig};
 pub use connection_states::{ConnectionState, ConnectionStates};
-pub use calls::SendError;
 pub use dice::{Backoff, Dice};
 pub use events::{Counters, ProducerEvent};
 pub use metadata::{Metadata, UpdateInProgress};
@@ -38,5 +38,6 @@ pub use profile::{DIFFERENCES, Difference, Feature, Profile};
 pub use selector::{Arrival, Selector};
 pub use sender::{Pass, Sender, SenderConfig};
 pub use transaction::{
-    Call, GroupMetadata, ProducerIdAndEpoch, Refusal, State, TransactionManager, TransactionRules, Transactional, Verdict,
+    Call, GroupMetadata, ProducerIdAndEpoch, Refusal, State, TransactionManager, TransactionRules, Transactional,
+    Verdict,
 };

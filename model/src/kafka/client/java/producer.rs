@@ -9,9 +9,7 @@ use super::events::{Counters, ProducerEvent};
 use super::network_client::NetworkClient;
 use super::sender::{Pass, Sender};
 use super::transaction::{GroupMetadata, ProducerIdAndEpoch, Refusal, State};
-use crate::base::{
-    Batch, Cx, Event, Fixes, Input, Millis, Offset, ProducerTag, Row, SimTime, TopicId, TopicPartition,
-};
+use crate::base::{Batch, Cx, Event, Fixes, Input, Millis, Offset, ProducerTag, Row, SimTime, TopicId, TopicPartition};
 use crate::kafka::client::Network;
 use crate::kafka::messages::Message;
 use std::collections::VecDeque;

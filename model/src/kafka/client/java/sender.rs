@@ -2,10 +2,10 @@
 
 use super::accumulator::{AccumulatorConfig, RecordAccumulator};
 use super::batch::{BatchId, Failure, ProducerBatch};
-use super::dice::Dice;
-use super::events::{Counters, ProducerEvent};
 use super::calls::Waiting;
+use super::dice::Dice;
 use super::errors::{is_invalid_metadata, is_retriable};
+use super::events::{Counters, ProducerEvent};
 use super::requests::Held;
 use super::transaction::{
     ProducerIdAndEpoch, Retry, State, TransactionManager, TransactionRules, Transactional, Verdict,

@@ -15,13 +15,13 @@ mod offset_fetcher;
 mod session;
 mod subscription;
 
+pub use crate::kafka::client::{TopicHashes, copied_capacity, grown_capacity, string_hash};
 pub use collector::FetchBuffer;
 pub use completed::CompletedFetch;
 pub use config::{AutoOffsetReset, ConsumerConfig};
 pub use delivery::Fetched;
 pub use error::ConsumerError;
 pub use fetcher::Fetcher;
-pub use crate::kafka::client::{TopicHashes, copied_capacity, grown_capacity, string_hash};
 pub use offset_fetcher::OffsetFetcher;
 pub use session::{FetchSession, SessionRequest};
 pub use subscription::{FetchPosition, FetchState, PartitionState, SubscriptionState, current_leader};

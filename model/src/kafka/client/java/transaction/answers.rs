@@ -89,7 +89,9 @@ impl TransactionManager {
             ErrorCode::TransactionalIdAuthorizationFailed | ErrorCode::InvalidTxnState => {
                 Some(self.end_fatally(handler, why))
             }
-            ErrorCode::InvalidProducerIdMapping if self.rules.unmapped_id_is_fatal => Some(self.end_fatally(handler, why)),
+            ErrorCode::InvalidProducerIdMapping if self.rules.unmapped_id_is_fatal => {
+                Some(self.end_fatally(handler, why))
+            }
             ErrorCode::InvalidProducerIdMapping | ErrorCode::UnknownProducerId => {
                 Some(self.abortable_with_bump(handler, why))
             }
@@ -219,14 +221,16 @@ impl TransactionManager {
                 }
                 ErrorCode::UnknownTopicOrPartition | ErrorCode::CoordinatorLoadInProgress => continue,
                 e if is_retriable(*e) && self.rules.offsets_retry_all => continue,
-                ErrorCode::GroupAuthorizationFailed
-                | ErrorCode::FencedInstanceId
-                | ErrorCode::TransactionAbortable => self.abortable(&handler, why),
+                ErrorCode::GroupAuthorizationFailed | ErrorCode::FencedInstanceId | ErrorCode::TransactionAbortable => {
+                    self.abortable(&handler, why)
+                }
                 ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration => {
                     self.abortable(&handler, Failure::CommitFailed)
                 }
                 e if is_fencing(*e) => self.end_fatally(&handler, Failure::Code(ErrorCode::ProducerFenced)),
-                ErrorCode::TransactionalIdAuthorizationFailed | ErrorCode::UnsupportedForMessageFormat => self.end_fatally(&handler, why),
+                ErrorCode::TransactionalIdAuthorizationFailed | ErrorCode::UnsupportedForMessageFormat => {
+                    self.end_fatally(&handler, why)
+                }
                 _ => self.end_fatally(&handler, Failure::Unspecific),
             };
             break;

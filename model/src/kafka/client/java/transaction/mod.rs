@@ -266,12 +266,7 @@ impl TransactionManager {
         }
         Ok(result)
     }
-    fn commit_offsets(
-        &mut self,
-        result: Option<ResultId>,
-        offsets: &[(TopicPartition, Offset)],
-        group: GroupMetadata,
-    ) {
+    fn commit_offsets(&mut self, result: Option<ResultId>, offsets: &[(TopicPartition, Offset)], group: GroupMetadata) {
         self.pending_offsets.extend(offsets.iter().copied());
         // Everything not yet committed goes along.
         let offsets = self.pending_offsets.iter().map(|(tp, offset)| (*tp, *offset)).collect();

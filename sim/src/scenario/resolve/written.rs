@@ -1,0 +1,52 @@
+//! A scenario as a file with every default written out.
+
+use crate::scenario::data::Scenario;
+use crate::scenario::keys::{Config, Setting};
+use crate::scenario::raw::{Raw, Settings};
+use model::base::BrokerId;
+use serde_json::Value as Json;
+
+/// The same file with every default written out. Kafka's keys that are not set begin with `#`.
+pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
+    fn all<K>(config: &Config) -> Settings<K> {
+        let value = |setting| match setting {
+            Setting::Int(n) => Json::from(n),
+            Setting::Flag(b) => Json::from(b),
+            Setting::Word(w) => Json::from(w),
+        };
+        Settings::new(
+            config
+                .iter()
+                .map(|(name, setting, set)| (if set { name.to_owned() } else { format!("#{name}") }, value(setting)))
+                .collect(),
+        )
+    }
+    let mut out = raw.clone();
+    out.name = Some(scenario.name.clone());
+    (out.extends, out.without) = (None, Vec::new());
+    out.cluster.config = all(&scenario.cluster.nodes[0].config);
+    out.cluster.features = all(&scenario.cluster.features);
+    for over in &raw.cluster.overrides {
+        // A node with keys of its own is not the pattern for the others.
+        if over.broker == 1 {
+            let map = raw.cluster.config.map.clone();
+            out.cluster.config = Settings::new(map);
+        }
+    }
+    for (t, topic) in out.topics.iter_mut().zip(&scenario.topics) {
+        t.config = all(&topic.config);
+        let ids = |replicas: &Vec<BrokerId>| replicas.iter().map(|b| b.0 as u16).collect();
+        // Left out where it follows from `replication-factor`, which a change may set.
+        let given = t.assignment.is_some();
+        t.assignment = given.then(|| topic.assignment.iter().map(ids).collect());
+    }
+    for (a, application) in out.applications.iter_mut().zip(&scenario.applications) {
+        a.config = all(&application.config);
+        a.topic = Some(raw.topics[usize::from(application.topic.0)].name.clone());
+    }
+    for (r, reader) in out.readers.iter_mut().zip(&scenario.readers) {
+        r.config = all(&reader.config);
+        r.topics = reader.topics.iter().map(|t| raw.topics[usize::from(t.0)].name.clone()).collect();
+    }
+    out
+}
