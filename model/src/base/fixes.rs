@@ -102,6 +102,28 @@ pub enum Fix {
     MemberIdBeforeJoin = 38,
     /// Planted: a classic member of another generation is refused; cleared: whoever is a member may sync and commit.
     GenerationFencing = 39,
+    /// KAFKA-18019 (4.0): INVALID_PRODUCER_ID_MAPPING ends a Java producer; cleared: it aborts and raises an epoch that no
+    /// coordinator knows.
+    UnmappedIdIsFatal = 40,
+    /// KAFKA-14831 (3.6): an illegal move on the Java producer's I/O thread ends it; cleared: it goes on in the state it had.
+    IllegalMoveIsFatal = 41,
+    /// KAFKA-19176 (4.1): retries that ran out reach the user as an abortable error; cleared: as the retriable one they were.
+    ExhaustedIsAbortable = 42,
+    /// KAFKA-19250 (4.1): TRANSACTION_ABORTABLE to an abort ends a Java producer; cleared: the abort fails and stays open for good.
+    AbortableAbortIsFatal = 43,
+    /// KAFKA-13668 (3.6): lack of rights at InitProducerId can be tried again; cleared: it ends a Java producer.
+    InitAuthorizationHeals = 44,
+    /// KIP-588 (2.7, KAFKA-14278 3.6): INVALID_PRODUCER_EPOCH to a transactional Produce leaves an abort; cleared: it ends the
+    /// producer.
+    OldEpochIsAbortable = 45,
+    /// KIP-360 (2.5; KAFKA-5793, KAFKA-8710): a Java producer raises its epoch where numbers are lost; cleared: that is fatal.
+    ClientBumpsEpoch = 46,
+    /// KAFKA-18227 (4.0): the change to transaction.version 2 raises the epoch; cleared: the next transaction is of the same epoch
+    /// as the last of version 1.
+    UpgradeBumpsEpoch = 47,
+    /// KAFKA-13412 (3.2): a blocking call that gave up is resumed by the same call, and any other is refused; cleared: only while
+    /// the state still is that of the call.
+    CallsResume = 48,
 }
 
 /// What stands behind a [`Fix`].
@@ -401,6 +423,63 @@ pub const FIXES: &[FixInfo] = &[
         rule: "X-41",
         law: "protocol (I-34)",
     },
+    FixInfo {
+        fix: Fix::UnmappedIdIsFatal,
+        name: "unmapped-id-is-fatal",
+        ticket: "KAFKA-18019",
+        rule: "7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::IllegalMoveIsFatal,
+        name: "illegal-move-is-fatal",
+        ticket: "KAFKA-14831",
+        rule: "P-27",
+        law: "isolation, layer",
+    },
+    FixInfo {
+        fix: Fix::ExhaustedIsAbortable,
+        name: "exhausted-is-abortable",
+        ticket: "KAFKA-19176",
+        rule: "7",
+        law: "layer",
+    },
+    FixInfo {
+        fix: Fix::AbortableAbortIsFatal,
+        name: "abortable-abort-is-fatal",
+        ticket: "KAFKA-19250",
+        rule: "7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::InitAuthorizationHeals,
+        name: "init-authorization-heals",
+        ticket: "KAFKA-13668",
+        rule: "7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::OldEpochIsAbortable,
+        name: "old-epoch-is-abortable",
+        ticket: "KIP-588",
+        rule: "7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::ClientBumpsEpoch,
+        name: "client-bumps-epoch",
+        ticket: "KIP-360",
+        rule: "P-23, 7",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::UpgradeBumpsEpoch,
+        name: "upgrade-bumps-epoch",
+        ticket: "KAFKA-18227",
+        rule: "4.8",
+        law: "isolation",
+    },
+    FixInfo { fix: Fix::CallsResume, name: "calls-resume", ticket: "KAFKA-13412", rule: "K-7", law: "liveness" },
 ];
 
 /// A set of fixes in force.

@@ -49,7 +49,8 @@ fn files(root: &Path) -> Vec<String> {
     names
 }
 
-/// Runs every file of the folder; `CONFORMANCE_FAMILY` narrows to names that contain it, `CONFORMANCE_CLEAR` clears a fix.
+/// Runs every file of the folder; `CONFORMANCE_FAMILY` narrows to names that contain it, `CONFORMANCE_CLEAR` clears a fix,
+/// `CONFORMANCE_SHOW` shows more failures of a family than three.
 pub fn run(families: &[Family]) -> ExitCode {
     let root = std::env::var_os("CONFORMANCE_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance"), PathBuf::from);
@@ -59,6 +60,7 @@ pub fn run(families: &[Family]) -> ExitCode {
         .iter()
         .filter(|f| cleared.split(',').any(|c| c == f.name))
         .fold(Fixes::ALL, |fixes, f| fixes.without(f.fix));
+    let show = std::env::var("CONFORMANCE_SHOW").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
     let names = files(&root);
     let own = std::env::var_os("CONFORMANCE_DIR").is_none();
     let mut wrong = Vec::new();
@@ -104,7 +106,7 @@ pub fn run(families: &[Family]) -> ExitCode {
             }
         }
         println!("{name}: {ok} passed, {} failed, {not} not run", bad.len());
-        bad.iter().take(3).for_each(|b| println!("    {b}"));
+        bad.iter().take(show).for_each(|b| println!("    {b}"));
         if not * 100 > lines.len() {
             wrong.push(format!("{name}: {not} of {} exempt, more than 1 %", lines.len()));
         }

@@ -7,6 +7,8 @@
 
 mod exempt;
 mod harness;
+mod java_exceptions;
+mod java_net;
 mod rd_cluster;
 mod run_assignors;
 mod run_controller;
@@ -15,6 +17,7 @@ mod run_group_requests;
 mod run_hash;
 mod run_java_connection;
 mod run_java_fetch;
+mod run_java_partitioner;
 mod run_java_producer;
 mod run_librdkafka_connection;
 mod run_librdkafka_consumer;
@@ -32,6 +35,9 @@ const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
+    Family { name: "kafka-client/partitioner", run: run_java_partitioner::run },
+    Family { name: "kafka-client/txn_api", run: run_java_producer::run },
+    Family { name: "kafka-client/txn_errors", run: run_java_producer::run },
     Family { name: "kafka-hash/coordinator", run: run_hash::coordinator },
     Family { name: "kafka-hash/partitioner", run: run_hash::run },
     Family { name: "kafka/assignors", run: run_assignors::run },
@@ -51,6 +57,9 @@ const FAMILIES: &[Family] = &[
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
     Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },
     Family { name: "librdkafka/idempotence", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/txn_api", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/txn_errors", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/txn_walks", run: run_librdkafka_producer::run },
 ];
 
 fn main() -> std::process::ExitCode {

@@ -76,6 +76,8 @@ pub struct Cluster {
     pub group_coordinator: i32,
     /// One-way latency of node and client together, ms.
     pub latency: i64,
+    /// Leaders look at sequence numbers.
+    pub checks: bool,
     /// Decides races; without it answers that were held up arrive together.
     pub race: Option<Stream>,
     pub script: BTreeMap<(String, usize), Scripted>,
@@ -104,6 +106,7 @@ impl Cluster {
             txn_coordinator: 1,
             group_coordinator: 2,
             latency: 1,
+            checks: true,
             race: None,
             script: BTreeMap::new(),
             all: BTreeMap::new(),
@@ -273,6 +276,7 @@ impl Cluster {
                 let mut shown = scripted.to_owned();
                 let mut partitions = Vec::new();
                 for (tp, batch) in &p.batches {
+                    self.log.entry(*tp).or_default();
                     let (mut code, mut base) = (error, Offset::UNKNOWN);
                     if scripted == "NONE" && self.leaders[tp.partition as usize] != node {
                         code = ErrorCode::NotLeaderOrFollower;
@@ -343,7 +347,7 @@ impl Cluster {
     fn append(&mut self, tp: TopicPartition, batch: &Batch) -> Result<Offset, ErrorCode> {
         let tag = batch.producer;
         let end = self.log.get(&tp).map_or(0, |l| l.iter().map(|b| b.len() as i64).sum());
-        if tag.id != ProducerId::NONE {
+        if tag.id != ProducerId::NONE && self.checks {
             let known = self.state.contains_key(&(tp, tag.id));
             let s = self.state.entry((tp, tag.id)).or_default();
             let (first, last) = (tag.base_sequence.0, batch.last_sequence().0);

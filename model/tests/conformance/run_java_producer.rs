@@ -1,162 +1,22 @@
-//! Runner of kafka-client/idempotent_sequences: sender, accumulator and sequences of the Java producer over a scripted
-//! network on a manual clock.
+//! Runner of kafka-client/idempotent_sequences, txn_errors and txn_api: sender, accumulator, sequences and transactions of the
+//! Java producer over a scripted network on a manual clock.
 
 use crate::harness::{Outcome, compare};
+use crate::java_exceptions::{exception, thrown};
+use crate::java_net::{NODES, Net, PARTITIONS, addr, partition, tp};
 use model::base::{
-    Addr, BrokerId, EventTime, Fixes, LeaderEpoch, Millis, Offset, Port, ProcessId, ProducerEpoch, ProducerId, Row,
-    TopicPartition,
+    BrokerId, EventTime, Fixes, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Row, TopicId, TopicPartition,
 };
 use model::kafka::ErrorCode;
 use model::kafka::client::java::{
-    Backoff, Dice, Failure, Metadata, Pass, ProducerConfig, ProducerEvent, Profile, Sender, State, Target,
+    Backoff, Call, Dice, GroupMetadata, Metadata, Pass, ProducerConfig, ProducerEvent, Profile, Refusal, SendError,
+    Sender, State, Target,
 };
-use model::kafka::client::{ClusterView, Completed, Leader, Lost, Network, Outcome as Ended};
-use model::kafka::messages::{
-    BrokerInfo, InitProducerIdReply, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply, Request,
-};
+use model::kafka::client::{Completed, Lost, Outcome as Ended};
+use model::kafka::messages::{InitProducerIdReply, ProduceReply, ProducedPartition, Reply, Request};
+use model::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, GroupId, TransactionalId};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
-
-const NODES: i32 = 3;
-const PARTITIONS: u16 = 3;
-
-/// The scripted network: connections are instant unless a node is down.
-struct Net {
-    metadata: Metadata,
-    dice: Dice,
-    leaders: BTreeMap<u16, (i32, i32)>,
-    down: BTreeMap<i32, i64>,
-    max_in_flight: usize,
-    in_flight: Vec<(u32, BrokerId, Request, i64)>,
-    ended: Vec<Completed>,
-    sent: u32,
-    update_seen: bool,
-    now: i64,
-    said: Vec<Vec<Value>>,
-}
-
-impl Net {
-    fn metadata_reply(&self) -> MetadataReply {
-        let brokers = (0..NODES).map(|n| BrokerInfo { id: BrokerId(n), addr: addr(n) }).collect();
-        let partitions = (0..PARTITIONS).map(|p| {
-            let (leader, epoch) = self.leaders[&p];
-            let error = if leader < 0 { ErrorCode::LeaderNotAvailable } else { ErrorCode::None };
-            PartitionInfo { tp: tp(p), error, leader: BrokerId(leader), epoch: LeaderEpoch(epoch) }
-        });
-        MetadataReply { brokers, partitions: partitions.collect(), unknown: [].into() }
-    }
-    fn update(&mut self) {
-        let reply = self.metadata_reply();
-        let now = Millis(self.now);
-        let (_, update) = self.metadata.request(now);
-        self.metadata.update(update, &reply, now, &mut self.dice);
-        self.look();
-    }
-    /// Says once that an update is wanted.
-    fn look(&mut self) {
-        let wanted = self.metadata.update_requested();
-        if wanted && !self.update_seen {
-            self.said.push(vec![json!("meta")]);
-        }
-        self.update_seen = wanted;
-    }
-    fn lose(&mut self, node: BrokerId, why: Lost) {
-        for (correlation, _, _, at) in self.in_flight.extract_if(.., |(_, n, _, _)| *n == node) {
-            let (sent_at, outcome) = (Millis(at), Ended::Lost(why));
-            self.ended.push(Completed { node, correlation, sent_at, outcome });
-        }
-    }
-}
-
-impl Network for Net {
-    fn ready(&mut self, node: BrokerId, now: Millis) -> bool {
-        self.down.get(&node.0).is_none_or(|until| now.0 >= *until) && self.in_flight(node) < self.max_in_flight
-    }
-    fn poll_delay(&self, node: BrokerId, now: Millis) -> Millis {
-        self.down.get(&node.0).filter(|u| **u > now.0).map_or(Millis::MAX, |until| Millis(until - now.0))
-    }
-    fn unavailable(&self, node: BrokerId, now: Millis) -> bool {
-        self.down.get(&node.0).is_some_and(|until| now.0 < *until)
-    }
-    fn send(&mut self, node: BrokerId, body: Request, _expects_reply: bool, now: Millis) -> u32 {
-        let r = self.sent;
-        self.sent += 1;
-        let fields = match &body {
-            Request::Produce(p) => {
-                let batch = |(tp, b): &(TopicPartition, std::sync::Arc<model::base::Batch>)| {
-                    let t = b.producer;
-                    json!([format!("t-{}", tp.partition), t.id.0, t.epoch.0, t.base_sequence.0, b.records])
-                };
-                json!({ "batches": p.batches.iter().map(batch).collect::<Vec<_>>(), "v": p.version })
-            }
-            Request::InitProducerId(r) => json!({ "pid": r.producer.0, "epoch": r.epoch.0 }),
-            _ => json!({}),
-        };
-        self.said.push(vec![json!("req"), json!(r), json!(body.name()), json!(node.0), fields]);
-        self.in_flight.push((r, node, body, now.0));
-        r
-    }
-    fn in_flight(&self, node: BrokerId) -> usize {
-        self.in_flight.iter().filter(|(_, n, _, _)| *n == node).count()
-    }
-    fn least_loaded(&mut self, now: Millis) -> Option<BrokerId> {
-        (0..NODES).map(BrokerId).find(|n| !self.unavailable(*n, now))
-    }
-    fn request_update(&mut self, _now: Millis) {
-        self.metadata.request_update(false);
-        self.look();
-    }
-    fn update_requested(&self) -> bool {
-        self.metadata.update_requested()
-    }
-    fn view(&self) -> &ClusterView {
-        self.metadata.view()
-    }
-    fn learn_leader(&mut self, tp: TopicPartition, leader: Leader) -> bool {
-        self.metadata.learn_leader(tp, leader)
-    }
-}
-
-fn addr(n: i32) -> Addr {
-    Addr { process: ProcessId(n as u32), port: Port(0) }
-}
-fn tp(partition: u16) -> TopicPartition {
-    TopicPartition::new(0, partition)
-}
-fn partition(v: &Value) -> u16 {
-    v.as_str().and_then(|s| s.rsplit('-').next()).and_then(|p| p.parse().ok()).unwrap_or(0)
-}
-
-/// The class of the exception that `Errors` has for a code, where it is not just the name.
-fn exception(why: Failure) -> String {
-    let error = match why {
-        Failure::Expired | Failure::Blocked => return "TimeoutException".into(),
-        Failure::Closed => return "KafkaException".into(),
-        Failure::Code(error) => error,
-    };
-    let name = match error {
-        ErrorCode::UnknownServerError => "UnknownServerException",
-        ErrorCode::MessageTooLarge => "RecordTooLargeException",
-        ErrorCode::RecordListTooLarge => "RecordBatchTooLargeException",
-        ErrorCode::RequestTimedOut => "TimeoutException",
-        ErrorCode::NetworkException => "NetworkException",
-        ErrorCode::CorruptMessage => "CorruptRecordException",
-        ErrorCode::InvalidTopic => "InvalidTopicException",
-        ErrorCode::OutOfOrderSequenceNumber => "OutOfOrderSequenceException",
-        ErrorCode::DuplicateSequenceNumber => "DuplicateSequenceException",
-        ErrorCode::InvalidProducerIdMapping => "InvalidPidMappingException",
-        ErrorCode::TopicAuthorizationFailed => "TopicAuthorizationException",
-        ErrorCode::GroupAuthorizationFailed => "GroupAuthorizationException",
-        ErrorCode::ClusterAuthorizationFailed => "ClusterAuthorizationException",
-        ErrorCode::TransactionalIdAuthorizationFailed => "TransactionalIdAuthorizationException",
-        ErrorCode::KafkaStorageError => "KafkaStorageException",
-        _ => {
-            let word = |w: &str| w[..1].to_owned() + &w[1..].to_lowercase();
-            return error.name().split('_').map(word).collect::<String>() + "Exception";
-        }
-    };
-    name.into()
-}
 
 struct Bench {
     sender: Sender,
@@ -168,6 +28,13 @@ struct Bench {
     state: Option<State>,
     producer: (ProducerId, ProducerEpoch),
     asleep_until: i64,
+    /// Number of the user's next call.
+    calls: u64,
+    /// The user's number of a call, and its name, by the producer's number; flushes by theirs.
+    called: BTreeMap<u64, (u64, &'static str)>,
+    flushing: Vec<u64>,
+    /// Calls that ended in this pass.
+    returned: Vec<(u64, &'static str, String)>,
     out: Vec<Value>,
 }
 
@@ -178,6 +45,9 @@ impl Bench {
         let request_timeout = number("request_timeout", 30_000);
         let mut config = ProducerConfig::new(Profile::Java, [addr(0)].into());
         config.enable_idempotence = params["idempotent"].as_bool();
+        let idempotent = config.enable_idempotence != Some(false);
+        let transactional = idempotent && params["transactional"].as_bool() != Some(false);
+        config.transactional_id = transactional.then_some(TransactionalId(0));
         config.max_in_flight = Some(max_in_flight as u16);
         config.retries = params["retries"].as_i64().map(|n| n as u32);
         config.request_timeout = Millis(request_timeout);
@@ -202,7 +72,8 @@ impl Bench {
             said: Vec::new(),
         };
         net.update();
-        let sender = Sender::new(config.sender(fixes));
+        let mut sender = Sender::new(config.sender(fixes));
+        sender.set_transaction_version(number("tv", 2) as u8);
         let state = sender.state();
         let (id, epoch) = (sender.producer().id, sender.producer().epoch);
         Self {
@@ -215,6 +86,10 @@ impl Bench {
             state,
             producer: (id, epoch),
             asleep_until: i64::MAX,
+            calls: 0,
+            called: BTreeMap::new(),
+            flushing: Vec::new(),
+            returned: Vec::new(),
             out: Vec::new(),
         }
     }
@@ -249,11 +124,45 @@ impl Bench {
                         None => failed.push((exception(why), sends.collect())),
                     }
                 }
+                ProducerEvent::Called { number, call, result } => {
+                    let Some((number, name)) = self.called.remove(&number) else { continue };
+                    debug_assert_eq!(name, call_name(call));
+                    self.returned.push((number, name, result.map_or_else(exception, |()| "ok".to_owned())));
+                }
+                ProducerEvent::Flushed(number) => {
+                    if let Some(i) = self.flushing.iter().position(|n| *n == number) {
+                        self.flushing.remove(i);
+                        self.returned.push((number, "flush", "ok".to_owned()));
+                    }
+                }
+                ProducerEvent::Threw => {
+                    self.say_failed(&mut failed);
+                    self.say(vec![json!("io_error"), json!("IllegalStateException")]);
+                }
                 _ => {}
             }
         }
         self.say_failed(&mut failed);
         any
+    }
+    /// What the end of a pass, or of a call, shows: id, state, calls that return.
+    fn look(&mut self) {
+        let producer = (self.sender.producer().id, self.sender.producer().epoch);
+        if self.state.is_some() && producer != self.producer {
+            self.producer = producer;
+            self.say(vec![json!("pid"), json!(producer.0.0), json!(producer.1.0)]);
+        }
+        if self.sender.state() != self.state {
+            self.state = self.sender.state();
+            self.say(vec![json!("state"), json!(self.state.map(State::name))]);
+        }
+        self.sender.settle_calls(Millis(self.net.now));
+        self.say_events();
+        let mut returned = std::mem::take(&mut self.returned);
+        returned.sort_unstable();
+        for (number, name, how) in returned {
+            self.say(vec![json!("call"), json!(number), json!(name), json!(how)]);
+        }
     }
     fn say_failed(&mut self, failed: &mut Vec<(String, Vec<i64>)>) {
         for (why, mut sends) in failed.drain(..) {
@@ -271,7 +180,10 @@ impl Bench {
             self.say_network();
             let told = self.say_events();
             let (timeout, sent) = match pass {
-                Pass::Again => continue,
+                Pass::Again => {
+                    self.look();
+                    continue;
+                }
                 Pass::Sleep(until) => {
                     self.net.now = until.0;
                     continue;
@@ -287,15 +199,7 @@ impl Bench {
                 self.say_events();
                 self.say_network();
             }
-            let producer = (self.sender.producer().id, self.sender.producer().epoch);
-            if self.state.is_some() && producer != self.producer {
-                self.producer = producer;
-                self.say(vec![json!("pid"), json!(producer.0.0), json!(producer.1.0)]);
-            }
-            if self.sender.state() != self.state {
-                self.state = self.sender.state();
-                self.say(vec![json!("state"), json!(self.state.map(State::name))]);
-            }
+            self.look();
             if !sent && ended.is_empty() && !told {
                 self.asleep_until = match timeout {
                     Millis::ZERO => self.sender.next_timer(now).0,
@@ -335,15 +239,14 @@ impl Bench {
             let target = Target::Partition(partition(&item[1]));
             let now = Millis(self.net.now);
             let (topic, view) = (tp(0).topic, self.net.metadata.view());
-            self.sender.accumulator.append(topic, target, row, PARTITIONS, view, &mut self.net.dice, now);
-            if let Some(error) = self.sender.fatal() {
-                let name = exception(Failure::Code(error));
-                let what = match error {
-                    // An ApiException: the call gives a failed future instead of throwing.
-                    ErrorCode::ProducerFenced => vec![json!("send"), json!(self.sends), json!(name)],
-                    _ => vec![json!("throw"), json!(format!("KafkaException/{name}"))],
-                };
-                self.say(what);
+            let sent = self.sender.send(topic, target, row, PARTITIONS, view, &mut self.net.dice, now);
+            match sent {
+                Ok(_) => {}
+                Err(SendError::Full) => panic!("no buffer memory"),
+                Err(SendError::Thrown(refusal)) => self.say(vec![json!("throw"), json!(thrown(refusal))]),
+                Err(SendError::Failed { why, .. }) => {
+                    self.say(vec![json!("send"), json!(self.sends), json!(exception(why))]);
+                }
             }
             self.sends += 1;
         }
@@ -370,6 +273,7 @@ impl Bench {
                 });
                 Reply::Produce(ProduceReply { partitions: partitions.collect() })
             }
+            Request::Coordinator(request) => Reply::Coordinator(self.coordinate(&request, error, &item[3])),
             _ => Reply::InitProducerId(InitProducerIdReply {
                 error,
                 producer: ProducerId(extra("pid", -1)),
@@ -379,14 +283,88 @@ impl Bench {
         let (sent_at, outcome) = (Millis(at), Ended::Reply(reply));
         self.net.ended.push(Completed { node, correlation, sent_at, outcome });
     }
+    fn coordinate(&self, request: &CoordinatorRequest, error: ErrorCode, extra: &Value) -> CoordinatorReply {
+        let number = |key: &str, default: i64| extra[key].as_i64().unwrap_or(default);
+        let producer = ProducerId(number("pid", -1));
+        let epoch = ProducerEpoch(number("epoch", -1) as i16);
+        match request {
+            CoordinatorRequest::Find(key) => {
+                let node = match key {
+                    CoordinatorKey::Transaction(_) => 1,
+                    CoordinatorKey::Group(_) => 2,
+                };
+                CoordinatorReply::Find { error, node: BrokerId(node), addr: Some(addr(node)) }
+            }
+            CoordinatorRequest::InitProducerId { .. } => CoordinatorReply::InitProducerId { error, producer, epoch },
+            CoordinatorRequest::AddPartitions { partitions, .. } => {
+                CoordinatorReply::AddPartitions(partitions.iter().map(|tp| (*tp, error)).collect())
+            }
+            CoordinatorRequest::AddOffsets { .. } => CoordinatorReply::AddOffsets(error),
+            CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
+                CoordinatorReply::TxnOffsetCommit(offsets.iter().map(|(tp, _)| (*tp, error)).collect())
+            }
+            CoordinatorRequest::EndTxn { .. } => CoordinatorReply::EndTxn { error, producer, epoch },
+        }
+    }
+    /// A call that blocks.
+    fn call(&mut self, name: &'static str, begin: impl FnOnce(&mut Sender) -> Result<u64, Refusal>) {
+        match begin(&mut self.sender) {
+            Ok(number) => {
+                self.called.insert(number, (self.calls, name));
+                self.calls += 1;
+            }
+            Err(refusal) => self.say(vec![json!("throw"), json!(thrown(refusal))]),
+        }
+    }
+    /// One that does not.
+    fn at_once(&mut self, done: Result<(), Refusal>) {
+        if let Err(refusal) = done {
+            self.say(vec![json!("throw"), json!(thrown(refusal))]);
+        }
+    }
+    fn flush(&mut self) {
+        let number = self.calls;
+        self.calls += 1;
+        if self.sender.accumulator.begin_flush(number) {
+            self.flushing.push(number);
+        } else {
+            self.returned.push((number, "flush", "ok".to_owned()));
+        }
+    }
+    fn give_up(&mut self, call: u64) {
+        let waiting = self.called.iter().find(|(_, (number, _))| *number == call).map(|(number, _)| *number);
+        if let Some(number) = waiting {
+            self.sender.give_up(number);
+        } else if let Some(i) = self.flushing.iter().position(|n| *n == call) {
+            self.flushing.remove(i);
+            self.returned.push((call, "flush", "TimeoutException".to_owned()));
+        }
+    }
     fn item(&mut self, item: &Value) {
         let node = || item[1].as_i64().or_else(|| item[1].as_str()?.parse().ok()).unwrap_or(0) as i32;
         match item[0].as_str().unwrap_or_default() {
             "t" => return self.pass(item[1].as_i64().unwrap_or(0)),
             "send" => self.send(item),
-            "flush" => {
-                self.sender.accumulator.begin_flush(0);
+            "flush" => self.flush(),
+            "init" => self.call("init", |s| s.init_transactions(Millis::MAX)),
+            "commit" => self.call("commit", |s| s.commit_transaction(Millis::MAX)),
+            "abort" => self.call("abort", |s| s.abort_transaction(Millis::MAX)),
+            "offsets" => {
+                let from = TopicPartition { topic: TopicId(1), partition: partition(&item[1]) };
+                let offsets = vec![(from, Offset(item[2].as_i64().unwrap_or(0)))];
+                let group = GroupMetadata { group: GroupId(0), generation: -1 };
+                self.call("offsets", |s| s.send_offsets(offsets, group, Millis::MAX));
             }
+            "begin" => {
+                let done = self.sender.begin_transaction();
+                self.at_once(done);
+            }
+            "prepare" => {
+                let done = self.sender.prepare_transaction();
+                self.at_once(done);
+            }
+            "timeout" => self.give_up(item[1].as_u64().unwrap_or(0)),
+            "tv" => self.sender.set_transaction_version(item[1].as_u64().unwrap_or(2) as u8),
             "resp" => self.respond(item),
             "disc" => self.net.lose(BrokerId(node()), Lost::Disconnected),
             "down" => {
@@ -403,7 +381,17 @@ impl Bench {
             other => panic!("unknown input {other}"),
         }
         self.say_network();
+        self.look();
         self.run();
+    }
+}
+
+const fn call_name(call: Call) -> &'static str {
+    match call {
+        Call::Init => "init",
+        Call::Offsets => "offsets",
+        Call::Commit => "commit",
+        Call::Abort => "abort",
     }
 }
 

@@ -1,5 +1,6 @@
 //! A client's view of the cluster.
 
+use super::hash_order::{TopicHashes, presized_capacity};
 use crate::base::{Addr, BrokerId, LeaderEpoch, TopicPartition};
 use crate::kafka::messages::MetadataReply;
 use std::collections::BTreeMap;
@@ -22,12 +23,23 @@ pub struct ClusterView {
     pub leaders: BTreeMap<TopicPartition, Leader>,
     /// Raised by every update.
     pub version: u64,
+    /// Hashes of topic names, for the order in which a Java client walks partitions; without them, that of their numbers.
+    pub hashes: Option<TopicHashes>,
 }
 
 impl ClusterView {
     /// The leader of a partition, if one is known.
     pub fn leader(&self, tp: TopicPartition) -> Option<Leader> {
         self.leaders.get(&tp).copied().filter(|l| l.node != BrokerId::NONE)
+    }
+    /// All partitions in the order in which a Java client walks them: that of the hash map that it makes of each metadata
+    /// answer (`MetadataSnapshot`).
+    pub fn walk(&self) -> Vec<TopicPartition> {
+        let mut all: Vec<_> = self.leaders.keys().copied().collect();
+        if let Some(hashes) = &self.hashes {
+            hashes.sort(&mut all, presized_capacity);
+        }
+        all
     }
     /// Takes a metadata answer. A leader with an older epoch than the one known is ignored (C-9, `Metadata.updateLatestMetadata`).
     pub fn update(&mut self, reply: &MetadataReply) {

@@ -2,8 +2,8 @@
 
 use super::batch::{BatchId, ProducerBatch, size_upper_bound};
 use super::dice::{Backoff, Dice};
-use super::idempotence::TransactionManager;
 use super::partitioner::StickyPartitioner;
+use super::transaction::TransactionManager;
 use crate::base::{BrokerId, LeaderEpoch, Millis, Row, TopicId, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,8 +34,10 @@ struct TopicQueues {
 struct Leaders {
     version: Option<u64>,
     known: Vec<Option<Leader>>,
-    /// How many partitions the view has.
-    partitions: usize,
+    /// Its partitions in the order in which the view is walked.
+    order: Vec<u16>,
+    /// What the sticky partitioner chooses from: those that have a leader, in that order, or by number all where none has.
+    choice: Vec<u16>,
 }
 impl Leaders {
     fn renew(&mut self, topic: TopicId, view: &ClusterView) {
@@ -44,11 +46,18 @@ impl Leaders {
         }
         self.version = Some(view.version);
         self.known.clear();
-        self.partitions = 0;
+        self.choice.clear();
         for (tp, leader) in view.leaders.range(all_partitions(topic)) {
             self.known.resize(usize::from(tp.partition), None);
             self.known.push(Some(*leader));
-            self.partitions += 1;
+        }
+        self.order = view.walk().into_iter().filter(|tp| tp.topic == topic).map(|tp| tp.partition).collect();
+        let known = &self.known;
+        let has_leader = |p: &u16| known[usize::from(*p)].is_some_and(|l| l.node != BrokerId::NONE);
+        self.choice.extend(self.order.iter().copied().filter(has_leader));
+        if self.choice.is_empty() {
+            self.choice.extend_from_slice(&self.order);
+            self.choice.sort_unstable();
         }
     }
 }
@@ -194,28 +203,21 @@ impl RecordAccumulator {
         let batch_size = self.config.batch_size;
         let queues = self.batches.topics.entry(topic).or_insert_with(|| TopicQueues {
             queues: Vec::new(),
-            sticky: StickyPartitioner::new(topic, batch_size.max(1)),
+            sticky: StickyPartitioner::new(batch_size.max(1)),
             leaders: Leaders::default(),
             load: Vec::new(),
         });
         let sticky = target == Target::Sticky;
+        if sticky {
+            queues.leaders.renew(topic, view);
+        }
         let mut partition = match target {
             Target::Partition(p) => p,
             Target::Key(murmur2) => crate::kafka::client::partition_for_hash(murmur2, partitions),
-            Target::Sticky => queues.sticky.peek(view, dice)?,
+            Target::Sticky => queues.sticky.peek(&queues.leaders.choice, dice)?,
         };
         if sticky {
-            // A switch may have been held back by a batch that has gone since; the choice made now stands.
-            loop {
-                if !queues.queue(partition).back().is_none_or(ProducerBatch::is_full) {
-                    break;
-                }
-                queues.sticky.produced(0, true, view, dice);
-                match queues.sticky.peek(view, dice)? {
-                    p if p == partition => break,
-                    p => partition = p,
-                }
-            }
+            partition = queues.switch_held_back(partition, dice)?;
         }
         let queue = queues.queue(partition);
         let before = queue.back().map_or(0, ProducerBatch::bytes);
@@ -231,6 +233,14 @@ impl RecordAccumulator {
             if u64::from(size) > self.free_memory {
                 return None;
             }
+            if sticky {
+                // The batch is closed now; the switch that it held back comes first.
+                match queues.switch_held_back(partition, dice)? {
+                    same if same == partition => {}
+                    _ => return self.append(topic, target, row, partitions, view, dice, now),
+                }
+            }
+            let queue = queues.queue(partition);
             self.free_memory -= u64::from(size);
             self.last_id += 1;
             let id = BatchId(self.last_id);
@@ -244,23 +254,23 @@ impl RecordAccumulator {
             (bytes, Appended { partition, new_batch: true, full })
         };
         if sticky {
-            let enable = queue.back().is_none_or(ProducerBatch::is_full);
-            queues.sticky.produced(appended.0, enable, view, dice);
+            let enable = queues.queue(partition).back().is_none_or(ProducerBatch::is_full);
+            queues.sticky.produced(appended.0, enable, &queues.leaders.choice, dice);
         }
         Some(appended.1)
     }
 
     // ---- batches out
 
-    /// What could go out now (`ready`).
-    pub fn ready(&mut self, view: &ClusterView, now: Millis) -> Ready {
+    /// What could go out now (`ready`). `completing`: a transaction is being ended.
+    pub fn ready(&mut self, view: &ClusterView, completing: bool, now: Millis) -> Ready {
         let mut ready = Ready { nodes: BTreeSet::new(), next_check: Millis::MAX, leaderless: BTreeSet::new() };
         let config = self.config;
-        let hurry = self.exhausted || self.closed || !self.flushes.is_empty();
+        let hurry = self.exhausted || self.closed || completing || !self.flushes.is_empty();
         for (topic, queues) in &mut self.batches.topics {
             queues.leaders.renew(*topic, view);
             let written = queues.queues.iter().flatten().count();
-            let measured = config.adaptive && written >= queues.leaders.partitions;
+            let measured = config.adaptive && written >= queues.leaders.order.len();
             queues.load.clear();
             for (partition, queue) in queues.queues.iter_mut().enumerate() {
                 let Some(queue) = queue else { continue };
@@ -327,8 +337,12 @@ impl RecordAccumulator {
         if self.by_node_version != Some(view.version) {
             self.by_node_version = Some(view.version);
             self.by_node.clear();
-            for (tp, leader) in view.leaders.iter().rev() {
-                self.by_node.entry(leader.node).or_default().push(*tp);
+            let mut order = view.walk();
+            if view.hashes.is_none() {
+                order.reverse();
+            }
+            for tp in order {
+                self.by_node.entry(view.leaders[&tp].node).or_default().push(tp);
             }
         }
         let mut drained = Vec::new();
@@ -451,6 +465,18 @@ impl RecordAccumulator {
     pub fn take_all(&mut self) -> Vec<ProducerBatch> {
         self.batches.queues_mut().flat_map(|q| q.drain(..)).collect()
     }
+    /// Takes the batches that the transaction can do without: of an idempotent or transactional producer those without a
+    /// sequence, they have never left (`abortUndrainedBatches`).
+    pub fn take_undrained(&mut self) -> Vec<ProducerBatch> {
+        let mut taken = Vec::new();
+        for queue in self.batches.queues_mut() {
+            let (left, gone) = std::mem::take(queue).into_iter().partition(ProducerBatch::has_sequence);
+            *queue = left;
+            let gone: Queue = gone;
+            taken.extend(gone);
+        }
+        taken
+    }
 
     // ---- bookkeeping
 
@@ -490,6 +516,18 @@ impl RecordAccumulator {
 }
 
 impl TopicQueues {
+    /// A switch of the sticky partition may have been held back by a batch that is full, or gone, by now; the choice made
+    /// now stands (`partitionChanged`).
+    fn switch_held_back(&mut self, mut partition: u16, dice: &mut Dice) -> Option<u16> {
+        while self.queue(partition).back().is_none_or(ProducerBatch::is_full) {
+            self.sticky.produced(0, true, &self.leaders.choice, dice);
+            match self.sticky.peek(&self.leaders.choice, dice)? {
+                same if same == partition => break,
+                other => partition = other,
+            }
+        }
+        Some(partition)
+    }
     fn queue(&mut self, partition: u16) -> &mut Queue {
         let at = usize::from(partition);
         if self.queues.len() <= at {

@@ -19,8 +19,28 @@ pub enum Failure {
     Blocked,
     /// The producer was closed.
     Closed,
+    /// The transaction was aborted without an error before (`TransactionAbortedException`).
+    Aborted,
+    /// A plain `KafkaException`: an error for which the client has no class, or numbers that were lost.
+    Unspecific,
+    /// A move that the state does not allow (`IllegalStateException`).
+    IllegalState,
+    /// The consumer group has moved on (`CommitFailedException`).
+    CommitFailed,
+    /// `TransactionAbortableException` with a cause: the error that ended the retries, or `delivery.timeout.ms` (`None`).
+    Exhausted(Option<ErrorCode>),
 }
 impl Failure {
+    /// Lack of rights that concerns the producer as a whole.
+    pub const fn is_authorization(self) -> bool {
+        let Self::Code(error) = self else { return false };
+        matches!(error, ErrorCode::ClusterAuthorizationFailed | ErrorCode::TransactionalIdAuthorizationFailed)
+    }
+    /// Later calls throw it as it is, not as the cause of another; it is an `ApiException`, so `send` gives a failed future.
+    pub const fn is_thrown_bare(self) -> bool {
+        let Self::Code(error) = self else { return false };
+        matches!(error, ErrorCode::ProducerFenced | ErrorCode::InvalidProducerEpoch)
+    }
     /// The protocol code, or the number that the trace uses for a local reason.
     pub const fn code(self) -> i16 {
         match self {
@@ -28,6 +48,12 @@ impl Failure {
             Self::Expired => -102,
             Self::Blocked => -103,
             Self::Closed => -104,
+            Self::Aborted => -105,
+            Self::Unspecific => -106,
+            Self::IllegalState => -107,
+            Self::CommitFailed => -108,
+            Self::Exhausted(Some(e)) => e.code(),
+            Self::Exhausted(None) => -102,
         }
     }
 }

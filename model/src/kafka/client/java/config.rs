@@ -5,7 +5,10 @@ use super::dice::Backoff;
 use super::network_config::NetworkConfig;
 use super::profile::{Feature, Profile};
 use super::sender::SenderConfig;
+use super::transaction::{TransactionRules, Transactional};
 use crate::base::{Addr, Fix, Fixes, Millis};
+use crate::kafka::client::TopicHashes;
+use crate::kafka::txn_messages::TransactionalId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -56,10 +59,18 @@ pub struct ProducerConfig {
     pub rebootstrap: bool,
     /// `metadata.recovery.rebootstrap.trigger.ms`.
     pub rebootstrap_trigger: Millis,
+    /// `transactional.id`; needs idempotence.
+    pub transactional_id: Option<TransactionalId>,
+    /// `transaction.timeout.ms`.
+    pub transaction_timeout: Millis,
+    /// `transaction.version` of the cluster, as its brokers tell it with every connection (a finalized feature, not a key).
+    pub transaction_version: u8,
     /// `partitioner.adaptive.partitioning.enable`.
     pub adaptive_partitioning: bool,
     /// `partitioner.availability.timeout.ms`; 0 is off.
     pub availability_timeout: Millis,
+    /// Hashes of topic names (not a key): the order in which partitions are chosen and drained.
+    pub hashes: Option<TopicHashes>,
 }
 
 /// Settings that contradict each other; the real constructor throws a `ConfigException`.
@@ -74,6 +85,9 @@ pub enum ConfigError {
     /// The same with requests in flight.
     #[error("enable.idempotence=true needs max.in.flight.requests.per.connection of at most 5")]
     IdempotenceNeedsFiveInFlight,
+    /// A transactional producer must be idempotent.
+    #[error("transactional.id needs enable.idempotence=true")]
+    TransactionsNeedIdempotence,
     /// A batch could expire before its first request can time out.
     #[error("delivery.timeout.ms must be at least linger.ms + request.timeout.ms")]
     DeliveryTimeoutTooShort,
@@ -105,14 +119,21 @@ impl ProducerConfig {
             metadata_max_age: Millis(300_000),
             rebootstrap: profile.has(Feature::Rebootstrap),
             rebootstrap_trigger: Millis(300_000),
+            transactional_id: None,
+            transaction_timeout: Millis(60_000),
+            transaction_version: 2,
             adaptive_partitioning: true,
             availability_timeout: Millis(0),
+            hashes: None,
         }
     }
     /// Whether the producer is idempotent: as set; if not set, yes, unless acks, retries or in-flight requests are set
     /// against it, and not at all where the default was not applied (KAFKA-13598).
     pub fn idempotent(&self, fixes: Fixes) -> bool {
-        self.enable_idempotence.unwrap_or_else(|| fixes.has(Fix::IdempotenceByDefault) && self.conflict().is_none())
+        self.transactional_id.is_some()
+            || self
+                .enable_idempotence
+                .unwrap_or_else(|| fixes.has(Fix::IdempotenceByDefault) && self.conflict().is_none())
     }
     fn conflict(&self) -> Option<ConfigError> {
         if self.acks.is_some_and(|acks| acks != -1) {
@@ -127,7 +148,11 @@ impl ProducerConfig {
     }
     /// Refuses what the real constructor refuses.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if self.enable_idempotence == Some(true) {
+        let transactional = self.transactional_id.is_some();
+        if transactional && self.enable_idempotence == Some(false) {
+            return Err(ConfigError::TransactionsNeedIdempotence);
+        }
+        if transactional || self.enable_idempotence == Some(true) {
             self.conflict().map_or(Ok(()), Err)?;
         }
         if self.delivery_timeout < self.linger + self.request_timeout {
@@ -154,7 +179,25 @@ impl ProducerConfig {
             rebootstrap_trigger: self.rebootstrap.then_some(self.rebootstrap_trigger),
             max_in_flight: usize::from(self.max_in_flight.unwrap_or(5)),
             back_off_equivalent: self.profile.has(Feature::ExponentialRetryBackoff),
+            hashes: self.hashes.clone(),
             ..NetworkConfig::new(self.bootstrap.clone())
+        }
+    }
+    /// What version and fixes make of ids and transactions.
+    pub fn rules(&self, fixes: Fixes) -> TransactionRules {
+        let both = |feature, fix| self.profile.has(feature) && fixes.has(fix);
+        TransactionRules {
+            unmapped_id_is_fatal: both(Feature::UnmappedIdIsFatal, Fix::UnmappedIdIsFatal),
+            illegal_move_is_fatal: both(Feature::IllegalMoveIsFatal, Fix::IllegalMoveIsFatal),
+            exhausted_is_abortable: both(Feature::ExhaustedIsAbortable, Fix::ExhaustedIsAbortable),
+            abortable_abort_is_fatal: both(Feature::AbortableAbortIsFatal, Fix::AbortableAbortIsFatal),
+            init_authorization_heals: both(Feature::InitAuthorizationHeals, Fix::InitAuthorizationHeals),
+            old_epoch_is_abortable: fixes.has(Fix::OldEpochIsAbortable),
+            client_bumps_epoch: fixes.has(Fix::ClientBumpsEpoch),
+            speaks_v2: self.profile.has(Feature::TransactionV2),
+            upgrade_bumps_epoch: fixes.has(Fix::UpgradeBumpsEpoch),
+            calls_resume: fixes.has(Fix::CallsResume),
+            offsets_retry_all: self.profile.has(Feature::OffsetsRetryAll),
         }
     }
     /// What the I/O thread needs.
@@ -166,7 +209,8 @@ impl ProducerConfig {
             retries: self.retries.unwrap_or(i32::MAX as u32),
             retry_backoff: self.retry_backoff,
             max_request_size: self.max_request_size,
-            unmapped_id_is_fatal: self.profile.has(Feature::UnmappedIdIsFatal),
+            transactional: self.transactional_id.map(|id| Transactional { id, timeout: self.transaction_timeout }),
+            rules: self.rules(fixes),
             leader_in_errors: self.profile.has(Feature::LeaderInErrors),
             one_in_flight: self.max_in_flight == Some(1),
             produce_version: self.profile.produce_version(),

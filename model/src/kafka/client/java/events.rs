@@ -1,7 +1,7 @@
 //! What a producer tells its application.
 
 use super::batch::Failure;
-use super::idempotence::ProducerIdAndEpoch;
+use super::transaction::{Call, ProducerIdAndEpoch};
 use crate::base::{Batch, BrokerId, Offset, Sequence, TopicPartition};
 use crate::kafka::ErrorCode;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub enum ProducerEvent {
     /// The producer has a new id or raised its epoch.
     Identity(ProducerIdAndEpoch),
     /// The producer can do no more.
-    Fatal(ErrorCode),
+    Fatal(Failure),
     /// A node answered with an error.
     ErrorAnswer {
         /// Api key of the request.
@@ -51,6 +51,17 @@ pub enum ProducerEvent {
     },
     /// A flush is done.
     Flushed(u64),
+    /// A call that waited for the coordinators has ended.
+    Called {
+        /// Its number.
+        number: u64,
+        /// Which call.
+        call: Call,
+        /// How it ended; [`Failure::Blocked`] where it gave up (`max.block.ms`) and can be resumed by the same call.
+        result: Result<(), Failure>,
+    },
+    /// The I/O thread itself threw: an illegal move (KAFKA-14831).
+    Threw,
 }
 
 /// Counters of a producer.

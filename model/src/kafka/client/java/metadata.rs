@@ -3,7 +3,7 @@
 use super::dice::{Backoff, Dice};
 use crate::base::{Addr, BrokerId, LeaderEpoch, Millis, TopicId, TopicPartition};
 use crate::kafka::ErrorCode;
-use crate::kafka::client::{ClusterView, Leader};
+use crate::kafka::client::{ClusterView, Leader, TopicHashes};
 use crate::kafka::messages::{MetadataReply, MetadataRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,6 +80,10 @@ impl Metadata {
         };
         metadata.rebootstrap();
         metadata
+    }
+    /// Partitions are walked in the order of these hashes from now on.
+    pub fn set_hashes(&mut self, hashes: Option<TopicHashes>) {
+        self.view.hashes = hashes;
     }
     /// Brokers and leaders.
     pub const fn view(&self) -> &ClusterView {

@@ -2,30 +2,33 @@
 
 mod accumulator;
 mod batch;
+mod calls;
 mod config;
 mod connection_states;
 mod dice;
+mod errors;
 mod events;
-mod idempotence;
 mod metadata;
 mod network_client;
 mod network_config;
 mod partitioner;
 mod producer;
 mod profile;
+mod requests;
 mod selector;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod wiring;
 
 pub use accumulator::{AccumulatorConfig, Appended, Batches, Queue, Ready, RecordAccumulator, Target, partitions_of};
 pub use batch::{BatchId, Failure, ProducerBatch, size_upper_bound};
+pub use calls::SendError;
 pub use config::{ConfigError, ProducerConfig};
 pub use connection_states::{ConnectionState, ConnectionStates};
 pub use dice::{Backoff, Dice};
 pub use events::{Counters, ProducerEvent};
-pub use idempotence::{InitOutcome, ProducerIdAndEpoch, State, TransactionManager, Verdict};
 pub use metadata::{Metadata, UpdateInProgress};
 pub use network_client::{Action, NetworkClient, Polled};
 pub use network_config::{NetworkConfig, Sleep};
@@ -34,3 +37,7 @@ pub use producer::JavaProducer;
 pub use profile::{DIFFERENCES, Difference, Feature, Profile};
 pub use selector::{Arrival, Selector};
 pub use sender::{Pass, Sender, SenderConfig};
+pub use transaction::{
+    Call, GroupMetadata, ProducerIdAndEpoch, Refusal, State, TransactionManager, TransactionRules, Transactional,
+    Verdict,
+};

@@ -102,7 +102,7 @@ impl NetworkClient {
         let reconnect = Backoff::new(config.reconnect_backoff, config.reconnect_backoff_max);
         let setup = Backoff::new(config.setup_timeout, config.setup_timeout_max);
         let retry = Backoff::new(config.retry_backoff, config.retry_backoff_max);
-        let metadata = Metadata::new(
+        let mut metadata = Metadata::new(
             config.metadata_max_age,
             retry,
             config.bootstrap.clone(),
@@ -110,6 +110,7 @@ impl NetworkClient {
             config.back_off_equivalent,
             &mut dice,
         );
+        metadata.set_hashes(config.hashes.clone());
         Self {
             states: ConnectionStates::new(reconnect, setup),
             metadata,

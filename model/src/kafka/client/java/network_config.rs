@@ -1,6 +1,7 @@
 //! Settings of a Java client's connections and metadata.
 
 use crate::base::{Addr, Millis, TopicId};
+use crate::kafka::client::TopicHashes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub struct NetworkConfig {
     pub api_versions: bool,
     /// Metadata answers without news are backed off like failures (KIP-580).
     pub back_off_equivalent: bool,
+    /// Hashes of topic names: the order of partitions shows it. `None`: the order of numbers.
+    pub hashes: Option<TopicHashes>,
     /// How the client sleeps.
     pub sleep: Sleep,
 }
@@ -57,6 +60,7 @@ impl NetworkConfig {
             max_in_flight: 5,
             api_versions: true,
             back_off_equivalent: true,
+            hashes: None,
             sleep: Sleep::Select,
         }
     }

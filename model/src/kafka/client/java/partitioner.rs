@@ -2,13 +2,10 @@
 //! there, then to another, the less loaded more often.
 
 use super::dice::Dice;
-use crate::base::{BrokerId, TopicId, TopicPartition};
-use crate::kafka::client::ClusterView;
 
 /// The sticky partition of a topic.
 #[derive(Clone, Debug)]
 pub struct StickyPartitioner {
-    topic: TopicId,
     batch_size: u32,
     current: Option<u16>,
     produced: u32,
@@ -18,26 +15,26 @@ pub struct StickyPartitioner {
 
 impl StickyPartitioner {
     /// None chosen yet.
-    pub const fn new(topic: TopicId, batch_size: u32) -> Self {
-        Self { topic, batch_size, current: None, produced: 0, load: Vec::new() }
+    pub const fn new(batch_size: u32) -> Self {
+        Self { batch_size, current: None, produced: 0, load: Vec::new() }
     }
-    /// The partition for the next record; `None` while the topic has none.
-    pub fn peek(&mut self, view: &ClusterView, dice: &mut Dice) -> Option<u16> {
+    /// The partition for the next record; `None` while the topic has none. `choice`: what there is to choose from.
+    pub fn peek(&mut self, choice: &[u16], dice: &mut Dice) -> Option<u16> {
         if self.current.is_none() {
-            self.switch(view, dice);
+            self.switch(choice, dice);
         }
         self.current
     }
     /// Notes bytes produced to the current partition and switches once it had enough: at `batch.size` if `enable` (its
     /// queue has no batch that could take more), at twice that in any case.
-    pub fn produced(&mut self, bytes: u32, enable: bool, view: &ClusterView, dice: &mut Dice) {
+    pub fn produced(&mut self, bytes: u32, enable: bool, choice: &[u16], dice: &mut Dice) {
         self.produced += bytes;
         let enough = self.produced >= self.batch_size && enable;
         if enough || self.produced >= self.batch_size.saturating_mul(2) {
-            self.switch(view, dice);
+            self.switch(choice, dice);
         }
     }
-    fn switch(&mut self, view: &ClusterView, dice: &mut Dice) {
+    fn switch(&mut self, choice: &[u16], dice: &mut Dice) {
         self.produced = 0;
         if let Some(longest) = self.load.iter().map(|(_, n)| *n).max() {
             // Each partition weighs one more than its queue is shorter than the longest.
@@ -50,14 +47,6 @@ impl StickyPartitioner {
             });
             return;
         }
-        let range = TopicPartition { topic: self.topic, partition: 0 }..=TopicPartition {
-            topic: self.topic,
-            partition: u16::MAX,
-        };
-        let all = view.leaders.range(range);
-        let has_leader = |l: &crate::kafka::client::Leader| l.node != BrokerId::NONE;
-        let available: Vec<u16> = all.clone().filter(|(_, l)| has_leader(l)).map(|(tp, _)| tp.partition).collect();
-        let choice = if available.is_empty() { all.map(|(tp, _)| tp.partition).collect() } else { available };
         self.current = (!choice.is_empty()).then(|| choice[dice.below(choice.len() as u64) as usize]);
     }
     /// Takes queue lengths of the available partitions; `None` where adaptive partitioning has nothing to go by. `all`:
@@ -78,12 +67,12 @@ mod tests {
 
     #[test]
     fn a_short_queue_is_chosen_more_often() {
-        let mut p = StickyPartitioner::new(TopicId(0), 100);
+        let mut p = StickyPartitioner::new(100);
         p.update_load(Some(&[(0, 3), (1, 0)]), 2);
         let picks: Vec<_> = (0..5)
             .map(|n| {
                 p.current = None;
-                p.peek(&ClusterView::default(), &mut Dice::Listed([n].into()))
+                p.peek(&[], &mut Dice::Listed([n].into()))
             })
             .collect();
         assert_eq!(picks, [Some(0), Some(1), Some(1), Some(1), Some(1)]);

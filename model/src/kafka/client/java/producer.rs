@@ -2,14 +2,14 @@
 
 use super::accumulator::Target;
 use super::batch::Failure;
+use super::calls::SendError;
 use super::config::ProducerConfig;
 use super::dice::Dice;
 use super::events::{Counters, ProducerEvent};
-use super::idempotence::ProducerIdAndEpoch;
 use super::network_client::NetworkClient;
 use super::sender::{Pass, Sender};
-use crate::base::{Batch, Cx, Event, Fixes, Input, Millis, ProducerTag, Row, SimTime, TopicId, TopicPartition};
-use crate::kafka::ErrorCode;
+use super::transaction::{GroupMetadata, ProducerIdAndEpoch, Refusal, State};
+use crate::base::{Batch, Cx, Event, Fixes, Input, Millis, Offset, ProducerTag, Row, SimTime, TopicId, TopicPartition};
 use crate::kafka::client::Network;
 use crate::kafka::messages::Message;
 use std::collections::VecDeque;
@@ -49,9 +49,11 @@ impl JavaProducer {
     /// A producer that begins to connect at its first [`JavaProducer::run`]. Two streams: `network` for connections and
     /// metadata, `records` for partitions and retries.
     pub fn new(config: &ProducerConfig, fixes: Fixes, network: Dice, records: Dice) -> Self {
+        let mut sender = Sender::new(config.sender(fixes));
+        sender.set_transaction_version(config.transaction_version);
         Self {
             client: NetworkClient::new(config.network(), network),
-            sender: Sender::new(config.sender(fixes)),
+            sender,
             dice: records,
             max_block: config.max_block,
             blocked: VecDeque::new(),
@@ -68,18 +70,60 @@ impl JavaProducer {
 
     // ---- the application
 
-    /// `send`. A producer at its end gives the error, and the record fails with it all the same. What cannot be queued
-    /// yet waits for at most `max.block.ms`, and with it everything sent after it.
-    pub fn send(&mut self, topic: TopicId, target: Target, row: Row, now: Millis) -> Result<(), ErrorCode> {
+    /// `send`. What cannot be queued yet waits for at most `max.block.ms`, and with it everything sent after it. An error
+    /// here is the exception that the caller sees; a record that was queued before it can still go out.
+    pub fn send(&mut self, topic: TopicId, target: Target, row: Row, now: Millis) -> Result<(), SendError> {
         let record = Blocked { topic, target, row };
-        if !self.blocked.is_empty() || !self.append(record, now) {
+        let sent = if self.blocked.is_empty() { self.append(record, now) } else { Err(SendError::Full) };
+        if sent == Err(SendError::Full) {
             if self.blocked.is_empty() {
                 self.blocked_since = now;
                 self.disturbed = true;
             }
             self.blocked.push_back(record);
+            return Ok(());
         }
-        self.sender.fatal().map_or(Ok(()), Err)
+        sent
+    }
+
+    // ---- transactions
+
+    /// `initTransactions`. The number given comes back with [`ProducerEvent::Called`], at the latest after `max.block.ms`.
+    pub fn init_transactions(&mut self, now: Millis) -> Result<u64, Refusal> {
+        self.disturbed = true;
+        self.sender.init_transactions(now + self.max_block)
+    }
+    /// `beginTransaction`.
+    pub fn begin_transaction(&mut self) -> Result<(), Refusal> {
+        self.sender.begin_transaction()
+    }
+    /// `sendOffsetsToTransaction`.
+    pub fn send_offsets(
+        &mut self,
+        offsets: Vec<(TopicPartition, Offset)>,
+        group: GroupMetadata,
+        now: Millis,
+    ) -> Result<u64, Refusal> {
+        self.disturbed = true;
+        self.sender.send_offsets(offsets, group, now + self.max_block)
+    }
+    /// `commitTransaction`.
+    pub fn commit_transaction(&mut self, now: Millis) -> Result<u64, Refusal> {
+        self.disturbed = true;
+        self.sender.commit_transaction(now + self.max_block)
+    }
+    /// `abortTransaction`.
+    pub fn abort_transaction(&mut self, now: Millis) -> Result<u64, Refusal> {
+        self.disturbed = true;
+        self.sender.abort_transaction(now + self.max_block)
+    }
+    /// State of ids and transaction; `None` without idempotence.
+    pub fn state(&self) -> Option<State> {
+        self.sender.state()
+    }
+    /// Finalized `transaction.version`, as the brokers tell it from now on.
+    pub const fn set_transaction_version(&mut self, version: u8) {
+        self.sender.set_transaction_version(version);
     }
     /// `flush`: everything sent so far goes out without lingering; [`ProducerEvent::Flushed`] with this number tells that
     /// all of it is done, or nothing if nothing was pending (`None`).
@@ -97,14 +141,14 @@ impl JavaProducer {
     /// `close(0)`: what is not done fails.
     pub fn abort(&mut self) {
         self.close();
-        self.sender.abort_all(Failure::Closed);
+        self.sender.force_close();
         while let Some(record) = self.blocked.pop_front() {
             self.fail_blocked(record, Failure::Closed);
         }
     }
-    /// Whether it was closed and has nothing left to do.
+    /// Whether it was closed and has nothing left to do. An open transaction is aborted first (K-8).
     pub fn closed(&self) -> bool {
-        self.closing && self.blocked.is_empty() && !self.sender.accumulator.has_incomplete()
+        self.closing && !self.has_incomplete() && !self.sender.has_ongoing_transaction()
     }
     /// Whether the application's thread hangs in a send.
     pub fn is_blocked(&self) -> bool {
@@ -142,13 +186,13 @@ impl JavaProducer {
     /// When to run again.
     pub fn deadline(&self) -> Option<SimTime> {
         let block = if self.blocked.is_empty() { Millis::MAX } else { self.blocked_since + self.max_block };
-        let at = self.wake_at.min(block);
+        let at = self.wake_at.min(block).min(self.sender.next_give_up());
         (at < Millis::MAX).then(|| SimTime::at(at))
     }
     /// Lets the I/O thread work until it would sleep. Does nothing if there is no reason to wake it.
     pub fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
-        if self.disturbed || now >= self.wake_at || self.block_expired(now) {
+        if self.disturbed || now >= self.wake_at || self.block_expired(now) || now >= self.sender.next_give_up() {
             self.disturbed = false;
             self.work(now);
             if self.closed() {
@@ -157,6 +201,7 @@ impl JavaProducer {
             }
             self.client.carry_out(cx);
         }
+        self.sender.settle_calls(now);
         for event in self.sender.take_events() {
             if let Some(traced) = trace(&event) {
                 cx.emit(traced);
@@ -167,6 +212,10 @@ impl JavaProducer {
     fn work(&mut self, now: Millis) {
         loop {
             self.unblock(now);
+            self.sender.settle_calls(now);
+            if self.closing && !self.has_incomplete() {
+                self.sender.abort_open_transaction();
+            }
             let (timeout, sent) = match self.sender.run_once(&mut self.client, now) {
                 Pass::Again => continue,
                 Pass::Sleep(until) => {
@@ -199,7 +248,7 @@ impl JavaProducer {
     /// Queues what the application's thread hangs in, as far as that is possible now.
     fn unblock(&mut self, now: Millis) {
         while let Some(record) = self.blocked.front().copied() {
-            if !self.append(record, now) {
+            if self.append(record, now) == Err(SendError::Full) {
                 if now - self.blocked_since < self.max_block {
                     return;
                 }
@@ -210,20 +259,31 @@ impl JavaProducer {
         }
         self.sender.accumulator.exhausted = false;
     }
-    fn append(&mut self, record: Blocked, now: Millis) -> bool {
+    fn append(&mut self, record: Blocked, now: Millis) -> Result<(), SendError> {
         let Blocked { topic, target, row } = record;
         let partitions = self.partitions(topic);
         if partitions == 0 {
             self.client.metadata().add_topic(topic);
-            return false;
+            return Err(SendError::Full);
         }
         let (view, dice) = (self.client.view(), &mut self.dice);
-        let appended = self.sender.accumulator.append(topic, target, row, partitions, view, dice, now);
-        match appended {
-            Some(appended) => self.disturbed |= appended.new_batch || appended.full,
-            None => self.sender.accumulator.exhausted = true,
+        match self.sender.send(topic, target, row, partitions, view, dice, now) {
+            Ok(appended) => {
+                self.disturbed |= appended.new_batch || appended.full;
+                Ok(())
+            }
+            Err(SendError::Full) => {
+                self.sender.accumulator.exhausted = true;
+                Err(SendError::Full)
+            }
+            Err(error) => {
+                self.disturbed = true;
+                if let SendError::Failed { why, queued: false } = error {
+                    self.fail_blocked(record, why);
+                }
+                Err(error)
+            }
         }
-        appended.is_some()
     }
     fn partitions(&mut self, topic: TopicId) -> u16 {
         let view = self.client.view();
@@ -263,10 +323,10 @@ fn trace(event: &ProducerEvent) -> Option<Event> {
             Event::Retried { tp: *tp, sequence: *sequence, attempt: *attempt }
         }
         ProducerEvent::Identity(p) => Event::ProducerEpochBumped { producer: p.id, epoch: p.epoch },
-        ProducerEvent::Fatal(error) => Event::ProducerFatal { error: error.code() },
+        ProducerEvent::Fatal(why) => Event::ProducerFatal { error: why.code() },
         ProducerEvent::ErrorAnswer { api, error, node } => {
             Event::ClientError { api: *api, error: error.code(), node: *node }
         }
-        ProducerEvent::Flushed(_) => return None,
+        ProducerEvent::Flushed(_) | ProducerEvent::Called { .. } | ProducerEvent::Threw => return None,
     })
 }

@@ -17,6 +17,18 @@ pub enum Feature {
     LingerByDefault,
     /// INVALID_PRODUCER_ID_MAPPING ends the producer; before, the batch failed and the epoch was raised.
     UnmappedIdIsFatal,
+    /// Lack of rights at InitProducerId can be tried again; before, it ended the producer.
+    InitAuthorizationHeals,
+    /// An illegal move of the transaction's state on the I/O thread ends the producer; before, it went on as it was.
+    IllegalMoveIsFatal,
+    /// Every retriable error to TxnOffsetCommit is retried; before, two, the others ended the producer.
+    OffsetsRetryAll,
+    /// transaction.version 2: leaders and group coordinators add partitions themselves, EndTxn raises the epoch.
+    TransactionV2,
+    /// Retries that ran out and delivery.timeout.ms make a transaction abortable as such.
+    ExhaustedIsAbortable,
+    /// TRANSACTION_ABORTABLE to an abort ends the producer; before, the abort never ended.
+    AbortableAbortIsFatal,
 }
 
 /// One row of [`DIFFERENCES`].
@@ -38,6 +50,12 @@ pub const DIFFERENCES: &[Difference] = &[
     Difference { feature: Feature::Rebootstrap, ticket: "KIP-899 (3.8, off), KIP-1102", since: (4, 0) },
     Difference { feature: Feature::LingerByDefault, ticket: "KIP-1030", since: (4, 0) },
     Difference { feature: Feature::UnmappedIdIsFatal, ticket: "KAFKA-18019", since: (4, 0) },
+    Difference { feature: Feature::InitAuthorizationHeals, ticket: "KAFKA-13668", since: (3, 6) },
+    Difference { feature: Feature::IllegalMoveIsFatal, ticket: "KAFKA-14831", since: (3, 6) },
+    Difference { feature: Feature::OffsetsRetryAll, ticket: "apache/kafka 15266", since: (3, 8) },
+    Difference { feature: Feature::TransactionV2, ticket: "KIP-890", since: (4, 0) },
+    Difference { feature: Feature::ExhaustedIsAbortable, ticket: "KAFKA-19176", since: (4, 1) },
+    Difference { feature: Feature::AbortableAbortIsFatal, ticket: "KAFKA-19250", since: (4, 1) },
 ];
 
 /// A version of the Java client.

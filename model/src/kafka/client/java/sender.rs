@@ -2,15 +2,18 @@
 
 use super::accumulator::{AccumulatorConfig, RecordAccumulator};
 use super::batch::{BatchId, Failure, ProducerBatch};
+use super::calls::Waiting;
 use super::dice::Dice;
+use super::errors::{is_invalid_metadata, is_retriable};
 use super::events::{Counters, ProducerEvent};
-use super::idempotence::{
-    InitOutcome, ProducerIdAndEpoch, State, TransactionManager, Verdict, is_invalid_metadata, is_retriable,
+use super::requests::Held;
+use super::transaction::{
+    ProducerIdAndEpoch, Retry, State, TransactionManager, TransactionRules, Transactional, Verdict,
 };
-use crate::base::{Batch, BrokerId, Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
+use crate::base::{Batch, BrokerId, Millis, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::{Completed, Leader, Lost, Network, Outcome};
-use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, ProducedPartition, Reply, Request};
+use crate::kafka::messages::{ProduceRequest, ProducedPartition, Reply, Request};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,8 +32,10 @@ pub struct SenderConfig {
     pub retry_backoff: Millis,
     /// `max.request.size` in bytes.
     pub max_request_size: u32,
-    /// INVALID_PRODUCER_ID_MAPPING ends the producer (KAFKA-18019).
-    pub unmapped_id_is_fatal: bool,
+    /// `transactional.id` and `transaction.timeout.ms`.
+    pub transactional: Option<Transactional>,
+    /// What the version does differently with ids and transactions.
+    pub rules: TransactionRules,
     /// Error answers may name the new leader (KIP-951).
     pub leader_in_errors: bool,
     /// `max.in.flight.requests.per.connection` is 1: a partition with a batch in flight is left alone.
@@ -57,42 +62,26 @@ pub enum Pass {
     Again,
 }
 
-/// Where the thread is held up (`maybeSendAndPollTransactionalRequest`).
-#[derive(Clone, Copy, Debug)]
-enum Held {
-    No,
-    /// Waits for a connection: answers are processed, no batch is sent (K-5).
-    Awaiting {
-        node: BrokerId,
-        since: Millis,
-        retry: bool,
-    },
-    /// Sleeps, then sends InitProducerId.
-    BeforeRequest {
-        node: BrokerId,
-        until: Millis,
-    },
-    /// Sleeps, then asks for metadata and begins again.
-    BackingOff {
-        until: Millis,
-    },
-}
-
 /// The I/O thread with everything it works on but the network.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    config: SenderConfig,
+    pub(super) config: SenderConfig,
     /// Batches waiting.
     pub accumulator: RecordAccumulator,
-    manager: Option<TransactionManager>,
+    pub(super) manager: Option<TransactionManager>,
     requests: BTreeMap<u32, Vec<BatchId>>,
     /// Batches in flight that are not done, oldest first.
     in_flight: BTreeMap<TopicPartition, Vec<BatchId>>,
     /// No batch expires before this: so the thread need not look at all of them in each pass.
     none_expires_before: Millis,
-    held: Held,
-    events: Vec<ProducerEvent>,
+    pub(super) held: Held,
+    pub(super) events: Vec<ProducerEvent>,
     counters: Counters,
+    /// Calls made so far.
+    pub(super) calls: u64,
+    pub(super) waiting: Vec<Waiting>,
+    /// What was told last.
+    told: (ProducerIdAndEpoch, bool),
 }
 
 impl Sender {
@@ -100,7 +89,7 @@ impl Sender {
     pub fn new(config: SenderConfig) -> Self {
         Self {
             accumulator: RecordAccumulator::new(config.accumulator),
-            manager: config.idempotent.then(|| TransactionManager::new(config.unmapped_id_is_fatal)),
+            manager: config.idempotent.then(|| TransactionManager::new(config.transactional, config.rules)),
             config,
             requests: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -108,6 +97,9 @@ impl Sender {
             held: Held::No,
             events: Vec::new(),
             counters: Counters::default(),
+            calls: 0,
+            waiting: Vec::new(),
+            told: (ProducerIdAndEpoch::NONE, false),
         }
     }
     /// Takes out what happened, in order.
@@ -126,8 +118,8 @@ impl Sender {
     pub fn producer(&self) -> ProducerIdAndEpoch {
         self.manager.as_ref().map_or(ProducerIdAndEpoch::NONE, TransactionManager::producer)
     }
-    /// The error that ended the producer: `send` throws it, *after* its record was queued.
-    pub fn fatal(&self) -> Option<ErrorCode> {
+    /// The error that ended the producer.
+    pub fn fatal(&self) -> Option<Failure> {
         self.manager.as_ref().and_then(TransactionManager::fatal)
     }
     /// The next instant after `now` at which the clock alone changes something.
@@ -140,80 +132,54 @@ impl Sender {
 
     /// One pass up to its poll (`runOnce`).
     pub fn run_once(&mut self, net: &mut impl Network, now: Millis) -> Pass {
-        match self.held {
-            Held::BeforeRequest { until, .. } | Held::BackingOff { until } if now < until => return Pass::Sleep(until),
-            Held::BeforeRequest { node, .. } => return self.send_init(node, net, now),
-            Held::BackingOff { .. } => {
-                self.held = Held::No;
-                net.request_update(now);
-            }
-            Held::Awaiting { node, since, retry } => return self.await_ready(node, since, retry, net, now),
-            Held::No => {}
+        let pass = self.pass(net, now);
+        self.tell_changes();
+        pass
+    }
+    fn pass(&mut self, net: &mut impl Network, now: Millis) -> Pass {
+        if let Some(pass) = self.held_pass(net, now) {
+            return pass;
         }
         if let Some(manager) = &mut self.manager {
-            manager.resolve_sequences();
-            if let Some(error) = manager.fatal() {
-                self.abort_all(Failure::Code(error));
+            if manager.resolve_sequences().is_err() {
+                return self.threw();
+            }
+            if let Some(why) = manager.fatal() {
+                self.abort_all(why);
                 // The real thread wakes every retry.backoff.ms, for nothing.
                 return Pass::Poll { timeout: Millis::MAX, sent: false };
             }
-            if manager.bump_and_reset_if_needed(&mut self.accumulator.batches) {
-                self.events.push(ProducerEvent::Identity(manager.producer()));
+            match manager.heal_authorization() {
+                Ok(None) => {}
+                Ok(Some(why)) => {
+                    self.abort_all(why);
+                    return Pass::Again;
+                }
+                Err(_) => return self.threw(),
             }
-            if manager.has_in_flight_request() {
-                return Pass::Poll { timeout: self.config.retry_backoff, sent: false };
-            }
-            if let Some(retry) = manager.next_request() {
-                return match net.least_loaded(now) {
-                    Some(node) if net.ready(node, now) => self.request_ready(node, retry, net, now),
-                    Some(node) => {
-                        self.held = Held::Awaiting { node, since: now, retry };
-                        Pass::Poll { timeout: self.config.request_timeout, sent: false }
-                    }
-                    None => self.back_off(now),
-                };
+            manager.bump_and_reset_if_needed(&mut self.accumulator.batches);
+            if let Some(pass) = self.transactional_pass(net, now) {
+                return pass;
             }
         }
         self.send_producer_data(net, now)
     }
-    fn await_ready(&mut self, node: BrokerId, since: Millis, retry: bool, net: &mut impl Network, now: Millis) -> Pass {
-        let left = since + self.config.request_timeout - now;
-        if net.unavailable(node, now) || left <= Millis::ZERO {
-            self.back_off(now)
-        } else if net.ready(node, now) {
-            self.request_ready(node, retry, net, now)
-        } else {
-            Pass::Poll { timeout: left, sent: false }
+    /// Tells when id or epoch have changed, or the producer has come to its end.
+    fn tell_changes(&mut self) {
+        let Some(manager) = &self.manager else { return };
+        let (producer, fatal) = (manager.producer(), manager.fatal());
+        if producer != self.told.0 {
+            self.told.0 = producer;
+            self.events.push(ProducerEvent::Identity(producer));
         }
-    }
-    fn request_ready(&mut self, node: BrokerId, retry: bool, net: &mut impl Network, now: Millis) -> Pass {
-        if retry {
-            let until = now + self.config.retry_backoff;
-            self.held = Held::BeforeRequest { node, until };
-            return Pass::Sleep(until);
+        if let Some(why) = fatal.filter(|_| !self.told.1) {
+            self.told.1 = true;
+            self.events.push(ProducerEvent::Fatal(why));
         }
-        self.send_init(node, net, now)
-    }
-    fn send_init(&mut self, node: BrokerId, net: &mut impl Network, now: Millis) -> Pass {
-        self.held = Held::No;
-        let body = InitProducerIdRequest { producer: ProducerId::NONE, epoch: ProducerEpoch::NONE };
-        let correlation = net.send(node, Request::InitProducerId(body), true, now);
-        if let Some(manager) = &mut self.manager {
-            manager.sent(correlation);
-        }
-        Pass::Poll { timeout: self.config.retry_backoff, sent: true }
-    }
-    /// No node for the request: the thread sleeps, then asks for metadata and tries again.
-    fn back_off(&mut self, now: Millis) -> Pass {
-        if let Some(manager) = &mut self.manager {
-            manager.retry();
-        }
-        let until = now + self.config.retry_backoff;
-        self.held = Held::BackingOff { until };
-        Pass::Sleep(until)
     }
     fn send_producer_data(&mut self, net: &mut impl Network, now: Millis) -> Pass {
-        let mut ready = self.accumulator.ready(net.view(), now);
+        let completing = self.state().is_some_and(State::is_completing);
+        let mut ready = self.accumulator.ready(net.view(), completing, now);
         if !ready.leaderless.is_empty() {
             net.request_update(now);
         }
@@ -293,6 +259,9 @@ impl Sender {
         batch
     }
     fn send_produce(&mut self, node: BrokerId, ids: Vec<BatchId>, net: &mut impl Network, now: Millis) {
+        let transactional = self.manager.as_ref().is_some_and(|m| m.transactional().is_some());
+        // Before transaction.version 2 the leader must not take the request for one that adds the partition (KIP-890).
+        let v1 = transactional && self.manager.as_ref().is_some_and(|m| !m.is_v2());
         let mut batches = Vec::with_capacity(ids.len());
         for id in &ids {
             let Some(batch) = self.accumulator.batches.sent.get_mut(id) else { continue };
@@ -300,9 +269,10 @@ impl Sender {
                 let (tp, sequence, attempt) = (batch.tp, batch.tag.base_sequence, batch.attempts);
                 self.events.push(ProducerEvent::Retried { tp, sequence, attempt });
             }
-            batches.push((batch.tp, batch.seal(false)));
+            batches.push((batch.tp, batch.seal(transactional)));
         }
-        let (acks, timeout, version) = (self.config.acks, self.config.request_timeout, self.config.produce_version);
+        let version = self.config.produce_version.min(if v1 { PRODUCE_V1 } else { u8::MAX });
+        let (acks, timeout) = (self.config.acks, self.config.request_timeout);
         let body = Request::Produce(ProduceRequest { acks, timeout, version, batches });
         let correlation = net.send(node, body, acks != 0, now);
         self.requests.insert(correlation, ids);
@@ -312,10 +282,12 @@ impl Sender {
 
     /// Takes a request that ended.
     pub fn on_completed(&mut self, ended: &Completed, net: &mut impl Network, dice: &mut Dice, now: Millis) {
-        if self.manager.as_mut().is_some_and(|m| m.take_in_flight(ended.correlation)) {
-            self.on_init(ended);
-            return;
+        if !self.coordinator_answered(ended) {
+            self.produced(ended, net, dice, now);
         }
+        self.tell_changes();
+    }
+    fn produced(&mut self, ended: &Completed, net: &mut impl Network, dice: &mut Dice, now: Millis) {
         let Some(ids) = self.requests.remove(&ended.correlation) else { return };
         match &ended.outcome {
             Outcome::Reply(Reply::Produce(reply)) => {
@@ -352,23 +324,6 @@ impl Sender {
             }
         }
     }
-    fn on_init(&mut self, ended: &Completed) {
-        let Some(manager) = &mut self.manager else { return };
-        let Outcome::Reply(Reply::InitProducerId(reply)) = &ended.outcome else {
-            manager.retry();
-            return;
-        };
-        if !reply.error.is_ok() {
-            let (api, error, node) = (22, reply.error, ended.node);
-            self.events.push(ProducerEvent::ErrorAnswer { api, error, node });
-        }
-        match manager.on_init_reply(reply) {
-            InitOutcome::Ready => self.events.push(ProducerEvent::Identity(manager.producer())),
-            InitOutcome::Retry => {}
-            InitOutcome::Refused(error) => self.abort_all(Failure::Code(error)),
-            InitOutcome::Fatal(error) => self.events.push(ProducerEvent::Fatal(error)),
-        }
-    }
     /// One batch of a request that ended (`completeBatch`).
     fn complete(&mut self, id: BatchId, answer: Verdict, net: &mut impl Network, dice: &mut Dice, now: Millis) {
         let Some(mut batch) = self.accumulator.batches.sent.remove(&id) else { return };
@@ -384,7 +339,7 @@ impl Sender {
                 self.forget(&batch);
             }
             error => {
-                if self.can_retry(&batch, answer, now) {
+                if self.can_retry(&mut batch, answer, now) {
                     self.counters.retries += 1;
                     self.leave_flight(&batch);
                     self.accumulator.reenqueue(batch, self.manager.is_some(), dice, now);
@@ -404,21 +359,31 @@ impl Sender {
             self.accumulator.unmute(tp);
         }
     }
-    fn can_retry(&mut self, batch: &ProducerBatch, answer: Verdict, now: Millis) -> bool {
+    fn can_retry(&mut self, batch: &mut ProducerBatch, answer: Verdict, now: Millis) -> bool {
         if batch.done
             || batch.expired(self.config.accumulator.delivery_timeout, now)
             || batch.attempts >= self.config.retries
         {
             return false;
         }
-        match &mut self.manager {
-            Some(manager) => manager.can_retry(batch, answer),
-            None => is_retriable(answer.error),
+        let Some(manager) = &mut self.manager else { return is_retriable(answer.error) };
+        match manager.can_retry(batch, answer) {
+            Retry::No => false,
+            Retry::AsIs => true,
+            Retry::FromBeginning => {
+                let batches = &mut self.accumulator.batches;
+                batches.sent.insert(batch.id, batch.clone());
+                manager.start_at_beginning(batch.tp, batches);
+                if let Some(renumbered) = batches.sent.remove(&batch.id) {
+                    *batch = renumbered;
+                }
+                true
+            }
         }
     }
     fn succeed(&mut self, batch: &mut ProducerBatch, base: Offset) {
         if let Some(manager) = &mut self.manager {
-            manager.on_completed(batch);
+            manager.on_completed(batch, base);
         }
         if !std::mem::replace(&mut batch.done, true) {
             self.counters.acked += u64::from(batch.records());
@@ -432,11 +397,7 @@ impl Sender {
         }
         self.tell_failed(batch, why);
         if let Some(manager) = &mut self.manager {
-            let was = manager.fatal();
-            manager.on_failed(batch, why, adjust);
-            if let Some(error) = manager.fatal().filter(|_| was.is_none()) {
-                self.events.push(ProducerEvent::Fatal(error));
-            }
+            manager.on_failed(batch, why, adjust, &mut self.accumulator.batches);
         }
         self.forget(batch);
     }
@@ -468,6 +429,17 @@ impl Sender {
             }
         }
     }
+    /// Fails what has not left and need not any more: the transaction will be aborted. True if there was anything.
+    pub(super) fn abort_undrained(&mut self, why: Failure) -> bool {
+        let undrained = self.accumulator.take_undrained();
+        let any = !undrained.is_empty();
+        for mut batch in undrained {
+            batch.done = true;
+            self.tell_failed(&mut batch, why);
+            self.forget(&batch);
+        }
+        any
+    }
     fn leave_flight(&mut self, batch: &ProducerBatch) {
         if let Some(ids) = self.in_flight.get_mut(&batch.tp) {
             ids.retain(|id| *id != batch.id);
@@ -482,6 +454,9 @@ impl Sender {
         self.events.extend(flushed.into_iter().map(ProducerEvent::Flushed));
     }
 }
+
+/// The last version of Produce by which a leader does not add the partition to the transaction itself.
+const PRODUCE_V1: u8 = 11;
 
 /// Whether the leader named in an answer counts (KIP-951).
 const fn leader_moved(answer: &ProducedPartition) -> bool {

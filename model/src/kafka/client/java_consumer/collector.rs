@@ -4,11 +4,11 @@ use super::completed::CompletedFetch;
 use super::config::ConsumerConfig;
 use super::delivery::Fetched;
 use super::error::ConsumerError;
-use super::hash_order::grown_capacity;
 use super::subscription::{FetchPosition, SubscriptionState};
 use crate::base::{Millis, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Network;
+use crate::kafka::client::grown_capacity;
 use std::collections::VecDeque;
 
 /// Chunks in the order of the answers; the one being drained is apart.

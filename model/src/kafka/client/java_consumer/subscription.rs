@@ -1,9 +1,9 @@
 //! What is assigned and where each partition stands (`SubscriptionState`).
 
 use super::config::AutoOffsetReset;
-use super::hash_order::{TopicHashes, copied_capacity, grown_capacity};
 use crate::base::{BrokerId, LeaderEpoch, Millis, Offset, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
+use crate::kafka::client::{TopicHashes, copied_capacity, grown_capacity};
 use crate::kafka::messages::OffsetSpec;
 use std::collections::BTreeSet;
 

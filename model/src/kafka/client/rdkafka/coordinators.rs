@@ -78,6 +78,7 @@ impl RdProducer {
     pub(super) fn metadata_answered(&mut self, handle: Handle, result: Result<Reply, RdError>, now: Millis) {
         let learned = self.metadata.answered(handle, result, &mut self.net, &self.config, now);
         let Some(Learned { gone, unknown }) = learned else { return };
+        self.unauthorized.clear();
         for node in gone {
             self.decommissioned(node, now);
         }
@@ -96,7 +97,7 @@ impl RdProducer {
             // Noticed only while TxnOffsetCommit waits for it; else the dead handle stays in the cache (issue 5511).
             self.coordinators.group.handle = None;
             if let Some(txn) = &mut self.txn {
-                txn.settled(TxnApi::TxnOffsetCommit, None, now);
+                txn.settled(TxnApi::TxnOffsetCommit, None, now, |_, _| Millis::ZERO);
             }
         }
         let bound = self.net.brokers.iter().find(|b| b.role == Role::Coordinator && b.bound == Some(node));
@@ -109,6 +110,9 @@ impl RdProducer {
     pub(super) fn cluster_due(&mut self, now: Millis) {
         if self.metadata.ticks(&mut self.net, now) {
             self.expire(now);
+            if !self.unauthorized.is_empty() {
+                self.refresh_metadata(now);
+            }
             self.metadata.refresh_unavailable(&mut self.net, &self.config, now);
         }
         self.metadata.due(&mut self.net, &self.config, now);

@@ -130,7 +130,8 @@ pub fn produce_action(error: RdError) -> ProduceAction {
 /// What an answer of a coordinator does to the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxnAction {
-    /// The same request again after so many ms.
+    /// The same request again after so many ms; 100 stands for `retry.backoff.ms`, which grows with the tries
+    /// (`rd_kafka_buf_retry`).
     Retry(i64),
     /// The coordinator is forgotten and asked for, then the same request again after so many ms.
     Find(i64),

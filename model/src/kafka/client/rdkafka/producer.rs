@@ -4,19 +4,19 @@ use super::broker::State;
 use super::config::RdConfig;
 use super::connections::{ConnectionEvent, Connections, NetAction, NetInput};
 use super::coordinators::Coordinators;
-use super::errors::{RdError, TxnAction, TxnApi};
+use super::errors::{RdError, TxnAction, TxnApi, retry_after};
 use super::idempotence::{Idempotence, bumped};
 use super::metadata::{Metadata, Named};
-use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid};
+use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid, retry_backoff};
 use super::txn::{Call, CallError, OffsetsCall, Transaction, TxnState};
 use crate::base::{
-    Addr, Batch, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicPartition,
+    Addr, Batch, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicId, TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Leader;
 use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, Reply, Request};
 use crate::kafka::txn_messages::{CoordinatorReply, GroupId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a request of the client was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ pub enum Tag {
         id: u64,
     },
 }
+
+/// Partitions are registered a moment after the first record, so that several share a request
+/// (`rd_kafka_txn_schedule_register_partitions`).
+const REGISTER_DELAY: Millis = Millis(1);
 
 impl Named for Tag {
     const METADATA: Self = Self::Metadata;
@@ -88,6 +92,8 @@ pub struct RdProducer {
     retries: u64,
     failed: u64,
     events: VecDeque<ProducerEvent>,
+    /// Topics that Produce was refused for lack of rights: nothing is taken for them until metadata was renewed.
+    pub(super) unauthorized: BTreeSet<TopicId>,
 }
 
 impl RdProducer {
@@ -116,6 +122,7 @@ impl RdProducer {
             retries: 0,
             failed: 0,
             events: VecDeque::new(),
+            unauthorized: BTreeSet::new(),
             fixes,
             config,
         }
@@ -176,6 +183,9 @@ impl RdProducer {
         if self.txn.as_ref().is_some_and(|t| !t.may_enqueue()) {
             return Err(RdError::State);
         }
+        if self.unauthorized.contains(&tp.topic) {
+            return Err(RdError::Code(ErrorCode::TopicAuthorizationFailed));
+        }
         if self.queued_records >= u64::from(self.config.queue_max_messages)
             || self.queued_bytes + u64::from(row.bytes) > u64::from(self.config.queue_max_kbytes) * 1024
         {
@@ -189,6 +199,9 @@ impl RdProducer {
             && partition.membership == Membership::Out
         {
             partition.membership = Membership::Pending;
+            if txn.pending.is_empty() && txn.due_at(TxnApi::AddPartitions) <= now {
+                txn.not_until(TxnApi::AddPartitions, now + REGISTER_DELAY);
+            }
             txn.pending.push(tp);
         }
         self.metadata.use_partition(tp);
@@ -334,6 +347,9 @@ impl RdProducer {
             Ok(_) => Err(RdError::Code(ErrorCode::UnknownServerError)),
             Err(error) => Err(error),
         };
+        if result == Err(RdError::Code(ErrorCode::TopicAuthorizationFailed)) {
+            self.unauthorized.insert(tp.topic);
+        }
         let Some(partition) = self.partitions.get_mut(&tp) else { return };
         let (mut consequences, mut out) = (Vec::new(), Vec::new());
         partition.answered(id, result, now, &self.config, self.net.stream(), &mut consequences, &mut out);
@@ -525,7 +541,17 @@ impl RdProducer {
                 }
             }
         }
-        match txn.settled(api, error, now) {
+        if txn.is_stray(api, error) {
+            return;
+        }
+        let (config, stream) = (&self.config, self.net.stream());
+        let wait = |action, tries| match action {
+            TxnAction::Retry(100) => retry_backoff(tries, config, stream),
+            // The look-up, then the connection.
+            TxnAction::Find(600) => Millis(500) + retry_backoff(1, config, stream),
+            action => retry_after(action),
+        };
+        match txn.settled(api, error, now, wait) {
             None => self.txn_succeeded(api, result),
             Some(action) => self.txn_failed(api, action, error.unwrap_or(RdError::Fatal), now),
         }

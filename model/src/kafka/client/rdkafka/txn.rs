@@ -138,8 +138,11 @@ pub struct Transaction {
     ended: Option<Result<(), CallError>>,
     /// Requests unanswered.
     asked: Vec<TxnApi>,
-    /// Requests that may not leave before.
+    /// Requests that may not leave before, and how often each was tried again in a row.
     not_before: Vec<(TxnApi, Millis)>,
+    tries: Vec<TxnApi>,
+    /// Answers to AddOffsetsToTxn that nobody waits for any more: their call timed out.
+    stray_offsets: u32,
 }
 
 impl Transaction {
@@ -160,6 +163,8 @@ impl Transaction {
             ended: None,
             asked: Vec::new(),
             not_before: Vec::new(),
+            tries: Vec::new(),
+            stray_offsets: 0,
         }
     }
 
@@ -190,11 +195,12 @@ impl Transaction {
     /// # Errors
     /// The error the call returns at once.
     pub fn begin_call(&mut self, call: Call, deadline: Millis) -> Result<bool, CallError> {
-        if self.state == T::Fatal {
-            return Err(CallError::fatal(self.error.unwrap_or(RdError::Fatal)));
-        }
         if self.call.is_some() || self.left.is_some_and(|l| l != call) {
             return Err(CallError::retriable(RdError::Conflict));
+        }
+        if self.state == T::Fatal {
+            self.left = None;
+            return Err(CallError::fatal(self.error.unwrap_or(RdError::Fatal)));
         }
         if self.left.take().is_some() {
             if let Some(result) = self.ended.take() {
@@ -240,6 +246,10 @@ impl Transaction {
         self.call = None;
         if call == Call::Offsets {
             self.offsets = None;
+            if self.asking(TxnApi::AddOffsets) {
+                self.asked.retain(|a| *a != TxnApi::AddOffsets);
+                self.stray_offsets += 1;
+            }
         } else {
             self.left = Some(call);
         }
@@ -261,9 +271,13 @@ impl Transaction {
         self.enter(T::Abortable);
         true
     }
-    /// The instance is unusable; the first such error stays.
+    /// The instance is unusable; the first such error stays. A commit or abort that waits for records has to be made again,
+    /// as after a time-out, before another call is told so.
     pub fn poison(&mut self, error: RdError) {
         if self.state != T::Fatal {
+            if matches!(self.state, T::Flushing | T::Draining) {
+                self.left = self.call.map(|(call, _)| call);
+            }
             self.error = Some(error);
             self.enter(T::Fatal);
         }
@@ -319,15 +333,41 @@ impl Transaction {
     pub fn asking(&self, api: TxnApi) -> bool {
         self.asked.contains(&api)
     }
-    /// A request was answered or failed; gives what to do about an error.
-    pub fn settled(&mut self, api: TxnApi, error: Option<RdError>, now: Millis) -> Option<TxnAction> {
-        self.asked.retain(|a| *a != api);
-        let action = txn_action(api, error?);
-        if let TxnAction::Retry(ms) | TxnAction::Find(ms) = action {
-            self.not_before.retain(|(a, _)| *a != api);
-            self.not_before.push((api, now + Millis(ms)));
+    /// Whether this is the answer to an AddOffsetsToTxn whose call has timed out: it changes nothing but that the group may be
+    /// in the transaction.
+    pub fn is_stray(&mut self, api: TxnApi, error: Option<RdError>) -> bool {
+        let stray = api == TxnApi::AddOffsets && self.stray_offsets > 0;
+        if stray {
+            self.stray_offsets -= 1;
+            self.registered |= error.is_none();
         }
-        Some(action)
+        stray
+    }
+    /// A request was answered or failed; gives what to do about an error. `wait` gives the time until the next try from the
+    /// action and the number of tries.
+    pub fn settled(
+        &mut self,
+        api: TxnApi,
+        error: Option<RdError>,
+        now: Millis,
+        wait: impl FnOnce(TxnAction, u32) -> Millis,
+    ) -> Option<TxnAction> {
+        self.asked.retain(|a| *a != api);
+        let action = error.map(|error| txn_action(api, error));
+        match action {
+            Some(action @ (TxnAction::Retry(_) | TxnAction::Find(_))) => {
+                self.tries.push(api);
+                let tries = self.tries.iter().filter(|a| **a == api).count() as u32;
+                self.not_until(api, now + wait(action, tries));
+            }
+            _ => self.tries.retain(|a| *a != api),
+        }
+        action
+    }
+    /// A request may leave from `at` on.
+    pub fn not_until(&mut self, api: TxnApi, at: Millis) {
+        self.not_before.retain(|(a, _)| *a != api);
+        self.not_before.push((api, at));
     }
     /// When a request of that kind may leave.
     pub fn due_at(&self, api: TxnApi) -> Millis {

@@ -300,7 +300,15 @@ pub enum GroupReply {
 impl JoinGroupReply {
     /// A refusal.
     pub fn refused(error: ErrorCode, member: Option<Name>) -> Self {
-        Self { error, member, generation: -1, protocol: None, leader: None, skip_assignment: false, members: Vec::new() }
+        Self {
+            error,
+            member,
+            generation: -1,
+            protocol: None,
+            leader: None,
+            skip_assignment: false,
+            members: Vec::new(),
+        }
     }
 }
 impl SyncGroupReply {
@@ -346,9 +354,7 @@ impl GroupRequest {
             Self::OffsetCommit(r) => GroupReply::OffsetCommit(error, for_each(&r.offsets, error)),
             Self::TxnOffsetCommit(r) => GroupReply::TxnOffsetCommit(error, for_each(&r.offsets, error)),
             Self::OffsetFetch(_) => GroupReply::OffsetFetch(error, Vec::new()),
-            Self::ConsumerHeartbeat(_) => {
-                GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error))
-            }
+            Self::ConsumerHeartbeat(_) => GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error)),
             Self::Delete(_) => GroupReply::Delete(error),
             Self::OffsetDelete(..) => GroupReply::OffsetDelete(error, Vec::new()),
         }

@@ -333,13 +333,8 @@ impl GroupCoordinatorShard {
     /// Topics have changed: these exist now. KIP-848 groups look at theirs with the next heartbeat; offsets of topics that
     /// are gone are deleted.
     pub fn topics_changed(&mut self, topics: BTreeMap<TopicId, u16>) -> Step {
-        let changed: Vec<TopicId> = self
-            .topics
-            .keys()
-            .chain(topics.keys())
-            .copied()
-            .filter(|t| self.topics.get(t) != topics.get(t))
-            .collect();
+        let changed: Vec<TopicId> =
+            self.topics.keys().chain(topics.keys()).copied().filter(|t| self.topics.get(t) != topics.get(t)).collect();
         for group in self.groups.values_mut() {
             if let Group::Consumer(group) = group
                 && changed.iter().any(|t| group.is_subscribed(*t))

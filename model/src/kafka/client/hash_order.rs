@@ -46,6 +46,12 @@ pub fn copied_capacity(n: usize) -> u32 {
     ((n as u32 * 4) / 3 + 1).max(16).next_power_of_two()
 }
 
+/// Buckets of `new HashMap<>(n)` that then takes `n` entries: the power of two not below n, doubled beyond a load of 3/4.
+pub fn presized_capacity(n: usize) -> u32 {
+    let capacity = (n as u32).max(1).next_power_of_two();
+    if n as u64 * 4 > u64::from(capacity) * 3 { capacity * 2 } else { capacity }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +64,7 @@ mod tests {
             "clickstream-events".bytes().fold(0i32, |h, b| h.wrapping_mul(31).wrapping_add(i32::from(b)))
         );
         assert_eq!((grown_capacity(12), grown_capacity(13), grown_capacity(25)), (16, 32, 64));
+        assert_eq!((presized_capacity(3), presized_capacity(4), presized_capacity(6)), (4, 8, 8));
         assert_eq!((copied_capacity(11), copied_capacity(12), copied_capacity(24)), (16, 32, 64));
     }
 
