@@ -1,6 +1,7 @@
 //! An application that sends what the workload gives it.
 
 use super::KeyHash;
+use super::transactional::{Batching, TransactionalApp};
 use crate::base::{
     Batch, Cx, Fixes, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, Stream, TopicId,
     TopicPartition,
@@ -50,6 +51,8 @@ impl RdPartitioner {
 pub enum ProducerClientConfig {
     /// The Java client.
     Java(Box<ProducerConfig>),
+    /// The Java client with a `transactional.id`.
+    Transactional(Box<ProducerConfig>, Batching),
     /// librdkafka.
     Librdkafka {
         /// Its settings.
@@ -77,6 +80,7 @@ pub struct ProducerAppConfig {
 #[derive(Clone, Debug)]
 enum Client {
     Java(Box<JavaProducer>),
+    Transactional(Box<TransactionalApp>),
     Librdkafka(Box<RdApp>),
 }
 
@@ -109,6 +113,10 @@ impl ProducerApp {
                 let dice = |name| Dice::Stream(cx.stream(name));
                 Client::Java(Box::new(JavaProducer::new(java, cx.fixes, dice("network"), dice("records"))))
             }
+            ProducerClientConfig::Transactional(java, batching) => {
+                let place = (config.number, config.topic);
+                Client::Transactional(Box::new(TransactionalApp::new(java, *batching, place, cx)))
+            }
             ProducerClientConfig::Librdkafka { config, bootstrap, partitioner, partitions } => {
                 let producer = rd_producer(config, bootstrap, cx.fixes, cx.stream("client"), cx.millis());
                 Client::Librdkafka(Box::new(RdApp {
@@ -140,6 +148,7 @@ impl ProducerApp {
                 Client::Java(p) => {
                     p.input(other);
                 }
+                Client::Transactional(app) => app.input(other),
                 Client::Librdkafka(app) => {
                     app.client.input(other, cx);
                 }
@@ -158,6 +167,7 @@ impl ProducerApp {
                     let _ = p.send(topic, target, *row, now);
                 }
             }
+            Client::Transactional(app) => app.offer(rows),
             Client::Librdkafka(app) => {
                 for row in rows {
                     let partition = app.partitioner.choose(row.key, app.partitions, &mut app.random);
@@ -189,6 +199,10 @@ impl ProducerApp {
                     }
                 }
                 p.deadline()
+            }
+            Client::Transactional(app) => {
+                app.run(self.draining, cx);
+                app.deadline()
             }
             Client::Librdkafka(app) => {
                 if self.draining && app.client.producer.unreported() > 0 {
@@ -230,6 +244,7 @@ impl ProducerApp {
     pub fn is_busy(&self) -> bool {
         match &self.client {
             Client::Java(p) => p.has_incomplete(),
+            Client::Transactional(app) => app.is_busy(),
             Client::Librdkafka(app) => app.client.producer.unreported() > 0 || !app.refused.is_empty(),
         }
     }
@@ -241,6 +256,7 @@ impl ProducerApp {
     pub fn acknowledged(&self) -> u64 {
         match &self.client {
             Client::Java(p) => p.counters().acked,
+            Client::Transactional(app) => app.committed(),
             Client::Librdkafka(app) => app.acked,
         }
     }
@@ -248,6 +264,7 @@ impl ProducerApp {
     pub fn counters(&self) -> (u64, u64) {
         match &self.client {
             Client::Java(p) => (p.counters().retries, p.counters().failed_sends),
+            Client::Transactional(app) => app.counters(),
             Client::Librdkafka(app) => (app.client.producer.retries(), app.client.producer.failed()),
         }
     }

@@ -1,7 +1,7 @@
 //! What the judge is shown when a run is over.
 
 use super::{Excuses, Ledger};
-use model::base::{BrokerId, Offset, ProcessId, SimTime, TopicPartition};
+use model::base::{BrokerId, Offset, ProcessId, ProducerId, SimTime, TopicPartition};
 use model::kafka::log::Entry;
 use std::collections::BTreeMap;
 
@@ -106,6 +106,29 @@ pub struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
+    /// What a `read_committed` reader finds of the log that readers see: data outside transactions and of committed ones, in
+    /// the order of offsets; and how many batches of aborted or open transactions it does not find.
+    pub fn readable(&self, tp: TopicPartition) -> (Vec<&Entry>, Vec<&Entry>) {
+        let mut found = Vec::new();
+        let mut hidden = Vec::new();
+        let mut open: BTreeMap<ProducerId, Vec<&Entry>> = BTreeMap::new();
+        for entry in self.committed(tp) {
+            match entry.batch.marker_of() {
+                Some(marker) => {
+                    let ended = open.remove(&entry.batch.producer.id).unwrap_or_default();
+                    if marker.commit { &mut found } else { &mut hidden }.extend(ended);
+                }
+                None if entry.batch.is_transactional() => {
+                    open.entry(entry.batch.producer.id).or_default().push(entry);
+                }
+                None => found.push(entry),
+            }
+        }
+        hidden.extend(open.into_values().flatten());
+        found.sort_by_key(|e| e.base);
+        (found, hidden)
+    }
+
     /// The log that readers see: of the leader, up to its high watermark.
     pub fn committed(&self, tp: TopicPartition) -> impl Iterator<Item = &Entry> {
         let leader = self.replicas.get(&tp).and_then(|r| r.iter().find(|r| r.leads && r.alive).or(r.first()));

@@ -181,12 +181,11 @@ impl Law for LayerLaw {
     const NAME: &'static str = "layer";
 
     fn settle(&mut self, end: &Evidence<'_>, findings: &mut Findings) {
-        let mut in_topic: BTreeMap<u16, (Chunked<Times>, LayerCount)> = BTreeMap::new();
+        let mut in_topic: BTreeMap<u16, Topic> = BTreeMap::new();
         for tp in end.replicas.keys().filter(|tp| end.topics[usize::from(tp.topic.0)].events) {
-            let (seen, count) = in_topic.entry(tp.topic.0).or_default();
-            self.scan(end, *tp, seen, count);
+            self.scan(end, *tp, in_topic.entry(tp.topic.0).or_default());
         }
-        for (topic, (seen, count)) in &in_topic {
+        for (topic, Topic { seen, count, .. }) in &in_topic {
             // A send that failed may be in the log or not: both are allowed. One that is undecided counts as missing.
             let expected = |g: u32| end.ledger.get(g).is_some_and(|s| s.topic == *topic) && !self.is_failed(g);
             let count = self.account(end.ledger, seen, expected, *count);
@@ -202,7 +201,7 @@ impl Law for LayerLaw {
             let readable = |g: u32| {
                 let sent = end.ledger.get(g).filter(|s| reader.topics.contains(&s.topic));
                 let topic = sent.and_then(|s| in_topic.get(&s.topic));
-                topic.and_then(|(topic, _)| topic.get(g as usize)).is_some_and(|n| n.times() > 0)
+                topic.is_some_and(|t| t.seen.get(g as usize).is_some_and(|n| n.times() > 0))
             };
             let count = self.account(end.ledger, seen, readable, start);
             let mut say = Say { end, findings, layer: &reader.name };
@@ -210,6 +209,23 @@ impl Law for LayerLaw {
             self.reader(&mut say, seen, number as u16, &in_topic, readable);
             self.counts.insert(reader.name.clone(), count);
         }
+    }
+}
+
+/// What a topic holds.
+#[derive(Default)]
+struct Topic {
+    /// How often an event can be read by readers of committed data.
+    seen: Chunked<Times>,
+    /// How often it stands there in transactions that were aborted or are open.
+    hidden: Chunked<Times>,
+    count: LayerCount,
+}
+impl Topic {
+    /// How often an event is there: for readers of committed data, and for others besides.
+    fn times(&self, ghost: u32) -> (u64, u64) {
+        let of = |times: &Chunked<Times>| times.get(ghost as usize).map_or(0, |n| n.times());
+        (of(&self.seen), of(&self.hidden))
     }
 }
 
@@ -243,8 +259,13 @@ impl Say<'_, '_> {
 
 impl LayerLaw {
     /// What a reader from the beginning would find in a partition now.
-    fn scan(&self, end: &Evidence<'_>, tp: TopicPartition, seen: &mut Chunked<Times>, count: &mut LayerCount) {
-        for entry in end.committed(tp).filter(|e| !e.batch.is_control()) {
+    fn scan(&self, end: &Evidence<'_>, tp: TopicPartition, topic: &mut Topic) {
+        let Topic { seen, hidden, count } = topic;
+        let (readable, not) = end.readable(tp);
+        for row in not.iter().flat_map(|e| e.batch.rows.iter()).filter(|r| r.ghost != Ghost::NONE) {
+            hidden.grow(row.ghost.open() as usize).add(false);
+        }
+        for entry in readable {
             for (row, at) in entry.batch.rows.iter().zip(0..).filter(|(r, _)| r.ghost != Ghost::NONE) {
                 let g = row.ghost.open();
                 if end.ledger.get(g).is_some_and(|sent| sent.topic == tp.topic.0) {
@@ -291,18 +312,22 @@ impl LayerLaw {
         say: &mut Say<'_, '_>,
         seen: &Chunked<Times>,
         number: u16,
-        in_topic: &BTreeMap<u16, (Chunked<Times>, LayerCount)>,
+        in_topic: &BTreeMap<u16, Topic>,
         readable: impl Fn(u32) -> bool,
     ) {
         for (sent, g) in say.end.ledger.iter().zip(0u32..) {
             let times = seen.get(g as usize).copied().unwrap_or_default().times();
-            let stored = in_topic.get(&sent.topic).and_then(|(t, _)| t.get(g as usize)).map_or(0, |n| n.times());
+            let (stored, hidden) = in_topic.get(&sent.topic).map_or((0, 0), |t| t.times(g));
             let tp = TopicPartition::new(sent.topic, self.fate(g).partition);
-            if times > stored.max(1) {
+            let committed = say.end.cast.readers[usize::from(number)].committed;
+            if committed && hidden > 0 && times > stored {
+                let excuse = say.end.excuses.given_twice(number).or(say.end.excuses.loss(tp, None));
+                say.event("I-27", g, None, excuse, "was given out of a transaction that is not committed");
+            } else if times > (stored + hidden).max(1) {
                 let lost = say.end.excuses.loss(tp, None);
                 let excuse = say.end.excuses.given_twice(number).or(lost);
                 say.event("given-twice", g, None, excuse, "was given more often than it is there");
-            } else if times > 1 {
+            } else if times > 1 && stored > 1 {
                 let excuse = say.end.excuses.double(sent.producer, say.end.cast.is_idempotent(sent.producer));
                 say.event("duplicate", g, None, excuse, "was given more than once");
             } else if times == 0 && readable(g) {

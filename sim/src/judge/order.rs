@@ -76,7 +76,8 @@ impl Law for OrderLaw {
         for tp in end.replicas.keys().filter(|tp| end.topics[usize::from(tp.topic.0)].events) {
             // Per producer: the ledger's numbers are given in the order of sending.
             let mut last: BTreeMap<u16, u32> = BTreeMap::new();
-            for row in end.committed(*tp).flat_map(|e| e.batch.rows.iter()).filter(|r| r.ghost != Ghost::NONE) {
+            let (readable, _) = end.readable(*tp);
+            for row in readable.iter().flat_map(|e| e.batch.rows.iter()).filter(|r| r.ghost != Ghost::NONE) {
                 let ghost = row.ghost.open();
                 let Some(sent) = end.ledger.get(ghost) else { continue };
                 let before = last.entry(sent.producer).or_insert(ghost);

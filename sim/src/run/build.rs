@@ -1,12 +1,15 @@
 //! From a scenario to a world: processes, machines, the network, and what the judge has to know of them.
 
 use super::Stage;
+use super::internal::{Internal, producers};
 use crate::judge::{Cast, ReaderInfo, TopicInfo};
 use crate::scenario::data::{Application, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
 use crate::world::{HostSpec, Link, World, WorldSpec};
 use model::actor::{Actor, ActorConfig};
-use model::app::{ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig};
+use model::app::{
+    Batching, ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig,
+};
 use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartition};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
@@ -15,9 +18,11 @@ use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig, Topic
 use model::kafka::client::rdkafka::RdConfig;
 use model::kafka::client::rdkafka_consumer::RdConsumerConfig;
 use model::kafka::controller::ControllerConfig;
+use model::kafka::coordinator::transaction::TransactionConfig;
 use model::kafka::log::LogConfig;
 use model::kafka::messages::OffsetSpec;
 use model::kafka::quorum::RaftConfig;
+use model::kafka::txn_messages::TransactionalId;
 use std::sync::Arc;
 
 /// A scenario on its stage, not yet begun.
@@ -49,7 +54,8 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
     };
     let nodes = Arc::new(stage.nodes.clone());
     let brokers: Arc<[BrokerId]> = stage.nodes.keys().copied().collect();
-    let topics: Arc<[TopicSpec]> = scenario.topics.iter().map(topic_spec).collect();
+    let internal = Internal::of(scenario);
+    let topics: Arc<[TopicSpec]> = scenario.topics.iter().map(topic_spec).chain(internal.specs(scenario)).collect();
     for node in &scenario.cluster.nodes {
         let config = NodeConfig {
             id: node.id,
@@ -58,22 +64,22 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             brokers: Arc::clone(&brokers),
             raft: raft(node.id, &brokers, &node.config),
             controller: Arc::new(controller(&node.config, &scenario.cluster.features)),
-            broker: broker(&node.config),
+            broker: internal.enter(broker(&node.config), scenario),
             topics: Arc::clone(&topics),
             times: times(scenario),
         };
         world.add(node.machine as u32, ActorConfig::Node(Arc::new(config)));
     }
     let bootstrap: Arc<[Addr]> = stage.nodes.values().map(|p| Addr { process: *p, port: BROKER }).collect();
+    cast.producers = producers(scenario).to_vec();
     for app in &scenario.applications {
         let mut instances = Vec::new();
-        for (i, machine) in app.instances.iter().enumerate() {
-            let number = cast.producers.len() as u16;
-            cast.producers.push(if app.instances.len() > 1 { format!("{}-{i}", app.name) } else { app.name.clone() });
+        for machine in &app.instances {
+            let number = cast.idempotent.len() as u16;
             cast.idempotent.push(idempotent(app));
             cast.acks.push(acks(&app.config));
             let partitions = scenario.topics[usize::from(app.topic.0)].assignment.len() as u16;
-            let client = producer_client(app, partitions, &bootstrap);
+            let client = producer_client(app, number, partitions, &bootstrap, &scenario.cluster.features);
             let config = ProducerAppConfig { number, topic: app.topic, client };
             instances.push(world.add(*machine as u32, ActorConfig::Producer(Arc::new(config))));
             stage.machine.push(*machine as u32);
@@ -90,7 +96,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         stage.readers.push(world.add(reader.machine as u32, ActorConfig::Reader(Arc::new(config))));
         stage.machine.push(reader.machine as u32);
     }
-    let topics = scenario.topics.iter().map(topic_info).collect();
+    let topics = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
     Built { world, stage, cast, topics }
 }
 
@@ -171,6 +177,14 @@ fn broker(c: &Config) -> BrokerConfig {
             producer_expiration: c.ms("producer.id.expiration.ms"),
             max_transaction_timeout: c.ms("transaction.max.timeout.ms"),
             transaction_verification: c.flag("transaction.partition.verification.enable"),
+        },
+        transactions: TransactionConfig {
+            state_log_num_partitions: c.int("transaction.state.log.num.partitions") as u16,
+            max_timeout: c.ms("transaction.max.timeout.ms"),
+            transactional_id_expiration: c.ms("transactional.id.expiration.ms"),
+            abort_timed_out_interval: c.ms("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+            remove_expired_interval: c.ms("transaction.remove.expired.transaction.cleanup.interval.ms"),
+            ..TransactionConfig::default()
         },
         ..BrokerConfig::default()
     }
@@ -274,7 +288,22 @@ fn partitioner(c: &Config) -> RdPartitioner {
         _ => RdPartitioner::ConsistentRandom,
     }
 }
-fn producer_client(app: &Application, partitions: u16, bootstrap: &Arc<[Addr]>) -> ProducerClientConfig {
+fn producer_client(
+    app: &Application,
+    number: u16,
+    partitions: u16,
+    bootstrap: &Arc<[Addr]>,
+    features: &Config,
+) -> ProducerClientConfig {
+    if let Some((rows, every)) = app.transaction {
+        let java = ProducerConfig {
+            transactional_id: Some(TransactionalId(u32::from(number))),
+            transaction_timeout: app.config.ms("transaction.timeout.ms"),
+            ..java_producer(app, bootstrap)
+        };
+        let batching = Batching { rows, every, version: features.int("transaction.version") as u8 };
+        return ProducerClientConfig::Transactional(Box::new(java), batching);
+    }
     match app.profile {
         Profile::Librdkafka => ProducerClientConfig::Librdkafka {
             config: Box::new(rd_instance(&app.config)),

@@ -19,11 +19,10 @@ pub(super) fn newest_image(run: &Run) -> Option<&MetadataImage> {
     active.or_else(|| nodes(run).map(|(_, _, n)| n.image()).max_by_key(|i| i.offset()))
 }
 
-fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_ {
-    run.scenario
-        .topics
-        .iter()
-        .flat_map(|t| (0..t.assignment.len() as u16).map(|partition| TopicPartition { topic: t.id, partition }))
+/// All partitions, those of internal topics too.
+pub(super) fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_ {
+    let topics = run.topics.iter().zip(0..);
+    topics.flat_map(|(t, topic)| (0..t.partitions).map(move |partition| TopicPartition::new(topic, partition)))
 }
 
 /// Whether every reader has been given everything that is committed, and every leader has committed everything.

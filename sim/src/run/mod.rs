@@ -9,6 +9,7 @@ mod evidence;
 pub mod faults;
 mod finish;
 mod ghosts;
+mod internal;
 mod plant;
 mod seen;
 mod stage;
@@ -28,7 +29,7 @@ use build::Built;
 use faults::FaultEngine;
 use model::actor::Actor;
 use model::app::{APP, Planned as Send};
-use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime, TopicPartition};
+use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime};
 use std::sync::Arc;
 
 /// Rows of one instance that are offered together: those of one millisecond, which is what a Kafka client's clock tells
@@ -206,11 +207,9 @@ impl Run {
         self.stage.nodes.values().all(|p| {
             let Some(node) = self.world.process(*p).and_then(Actor::node) else { return false };
             node.serves()
-                && self.scenario.topics.iter().all(|t| {
-                    t.assignment.iter().enumerate().all(|(i, replicas)| {
-                        let tp = TopicPartition { topic: t.id, partition: i as u16 };
-                        node.image().partition(tp).is_some_and(|r| r.isr.len() == replicas.len() && r.has_leader())
-                    })
+                && evidence::partitions(self).all(|tp| {
+                    let replicas = usize::from(self.topics[usize::from(tp.topic.0)].replication_factor);
+                    node.image().partition(tp).is_some_and(|r| r.isr.len() == replicas && r.has_leader())
                 })
         })
     }

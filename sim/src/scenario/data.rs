@@ -147,6 +147,8 @@ pub struct Application {
     pub topic: TopicId,
     /// Its client's keys.
     pub config: Config,
+    /// Sends in transactions of so many rows, each so long.
+    pub transaction: Option<(u32, Nanos)>,
     /// The machine of each instance, by place in [`Scenario::machines`]; sessions are dealt out over instances.
     pub instances: Vec<usize>,
     /// What it sends.

@@ -289,6 +289,9 @@ pub struct Application {
     /// The client's keys. A producer of its own.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<ProducerKeys>,
+    /// Sends in transactions. The `transactional.id` is the instance's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<Transaction>,
     /// Processes; sessions are dealt out over them.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
@@ -299,6 +302,22 @@ pub struct Application {
     /// When it starts.
     #[serde(default)]
     pub start: Duration,
+}
+
+/// How an application deals out its rows over transactions: whichever bound is reached first.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Transaction {
+    /// Rows at most.
+    #[schemars(range(min = 1))]
+    pub rows: u32,
+    /// From the first row to the commit.
+    pub every: Duration,
+}
+impl Default for Transaction {
+    fn default() -> Self {
+        Self { rows: 500, every: secs(1) }
+    }
 }
 
 /// A plain consumer of whole topics, without a group.

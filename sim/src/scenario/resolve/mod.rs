@@ -204,6 +204,13 @@ impl Resolver<'_> {
                 Some(own) => self.workload(&path("workload"), own),
                 None => self.workload(&[Key("workload")], &raw.workload),
             };
+            if a.transaction.is_some() && a.profile == Profile::Librdkafka {
+                let what = "transactions of a librdkafka application are not covered yet";
+                self.advise(&path("transaction"), what, "`java` and `java-3.4` are; see NOT_COVERED.md");
+            }
+            if a.transaction.is_some_and(|t| t.rows == 0) {
+                self.say(&path("transaction"), "a transaction has at least one row");
+            }
             let instance = |n| machine(machine_of, Target::Application(i as u16, Some(n)));
             let instances = (0..a.instances).map(instance).collect();
             if let (Some(topic), Some(workload)) = (topic, workload) {
@@ -213,6 +220,7 @@ impl Resolver<'_> {
                     profile: a.profile,
                     topic,
                     config,
+                    transaction: a.transaction.map(|t| (t.rows, t.every.0)),
                     instances,
                     workload,
                     start,

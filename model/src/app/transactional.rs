@@ -1,0 +1,232 @@
+//! An application that sends in transactions, as the documentation of `KafkaProducer` tells it to: a batch of rows each, again
+//! what was aborted, a call that gave up again, and a new producer where the old one can do no more.
+
+use super::KeyHash;
+use crate::base::{
+    Batch, Cx, Input, Layer, Millis, Nanos, Offset, ProducerTag, Row, Shown, SimTime, TopicId, TopicPartition,
+};
+use crate::kafka::client::java::{Call, Dice, Failure, JavaProducer, ProducerConfig, ProducerEvent, State, Target};
+use crate::kafka::messages::Message;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How rows are dealt out over transactions: whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batching {
+    /// Rows of a transaction at most.
+    pub rows: u32,
+    /// From its first row to its commit.
+    pub every: Nanos,
+    /// Finalized `transaction.version` of the cluster.
+    pub version: u8,
+}
+
+/// What the application's thread is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Initializing,
+    Idle,
+    Open { until: Millis },
+    Committing,
+    Aborting,
+}
+
+/// Rows that were acknowledged by the brokers, and count when the transaction is committed.
+type Written = (TopicPartition, Offset, Arc<Batch>);
+
+/// The application.
+#[derive(Clone, Debug)]
+pub(super) struct TransactionalApp {
+    config: Box<ProducerConfig>,
+    batching: Batching,
+    topic: TopicId,
+    number: u16,
+    producer: Box<JavaProducer>,
+    stage: Stage,
+    /// Not in a transaction yet, in the order of sending.
+    waiting: VecDeque<Row>,
+    /// In the present transaction.
+    open: Vec<Row>,
+    written: Vec<Written>,
+    /// Retries of earlier producers of this application.
+    retries: u64,
+    given_up: u64,
+    committed: u64,
+}
+
+impl TransactionalApp {
+    pub(super) fn new<W>(
+        config: &ProducerConfig,
+        batching: Batching,
+        (number, topic): (u16, TopicId),
+        cx: &mut Cx<'_, Message, W>,
+    ) -> Self {
+        let mut app = Self {
+            config: Box::new(config.clone()),
+            batching,
+            topic,
+            number,
+            producer: Box::new(producer(config, batching, cx)),
+            stage: Stage::Initializing,
+            waiting: VecDeque::new(),
+            open: Vec::new(),
+            written: Vec::new(),
+            retries: 0,
+            given_up: 0,
+            committed: 0,
+        };
+        app.call(Call::Init, cx.millis());
+        app
+    }
+
+    pub(super) fn offer(&mut self, rows: &[Row]) {
+        self.waiting.extend(rows.iter().copied());
+    }
+    pub(super) fn input(&mut self, input: Input<Message>) {
+        self.producer.input(input);
+    }
+    /// Rows that are neither committed nor given up.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || !self.open.is_empty()
+    }
+    /// Rows committed.
+    pub(super) const fn committed(&self) -> u64 {
+        self.committed
+    }
+    /// Batches sent again, and rows whose fate is not known.
+    pub(super) fn counters(&self) -> (u64, u64) {
+        (self.retries + self.producer.counters().retries, self.given_up)
+    }
+    pub(super) fn deadline(&self) -> Option<SimTime> {
+        let own = match self.stage {
+            Stage::Open { until } => Some(SimTime::at(until)),
+            _ => None,
+        };
+        [own, self.producer.deadline()].into_iter().flatten().min()
+    }
+
+    /// Works until there is nothing to do but wait.
+    pub(super) fn run<W>(&mut self, draining: bool, cx: &mut Cx<'_, Message, W>) {
+        loop {
+            self.producer.run(cx);
+            let mut moved = false;
+            while let Some(event) = self.producer.poll() {
+                match event {
+                    ProducerEvent::Acked { tp, base, batch } => self.written.push((tp, base, batch)),
+                    ProducerEvent::Called { call, result, .. } => {
+                        self.returned(call, result, cx);
+                        moved = true;
+                    }
+                    _ => {}
+                }
+            }
+            moved |= self.act(draining, cx);
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// A call has returned, or thrown.
+    fn returned<W>(&mut self, call: Call, result: Result<(), Failure>, cx: &mut Cx<'_, Message, W>) {
+        match (call, result) {
+            (Call::Init, Ok(())) => self.stage = Stage::Idle,
+            (Call::Commit, Ok(())) => {
+                self.committed += self.open.len() as u64;
+                self.open.clear();
+                for (tp, base, batch) in std::mem::take(&mut self.written) {
+                    show(Layer::Acked(self.number), tp, base, batch, cx);
+                }
+                self.stage = Stage::Idle;
+            }
+            (Call::Abort, Ok(())) => self.take_back(),
+            // `max.block.ms` is over, or an error that heals: the same call again (K-7). Other errors show in the state.
+            (call, Err(_)) if self.producer.state().is_some_and(|s| !s.is_error()) => self.call(call, cx.millis()),
+            _ => {}
+        }
+    }
+    /// The transaction is no more: its rows go into the next.
+    fn take_back(&mut self) {
+        self.written.clear();
+        for row in self.open.drain(..).rev() {
+            self.waiting.push_front(row);
+        }
+        self.stage = Stage::Idle;
+    }
+
+    /// One step of the application's thread; false if it waits.
+    fn act<W>(&mut self, draining: bool, cx: &mut Cx<'_, Message, W>) -> bool {
+        let now = cx.millis();
+        match (self.producer.state(), self.stage) {
+            (Some(State::FatalError), _) => self.replace(cx),
+            (Some(State::AbortableError), Stage::Open { .. } | Stage::Committing) => self.call(Call::Abort, now),
+            (_, Stage::Idle) if !self.waiting.is_empty() => {
+                if self.producer.begin_transaction().is_err() {
+                    return false;
+                }
+                self.stage = Stage::Open { until: now + Millis((self.batching.every.0 / 1_000_000) as i64) };
+            }
+            (_, Stage::Open { until }) => {
+                let full = self.open.len() >= self.batching.rows as usize;
+                if full || now >= until || draining && self.waiting.is_empty() {
+                    self.call(Call::Commit, now);
+                } else if let Some(row) = self.waiting.pop_front() {
+                    let target = KeyHash::unpack(row.key).map_or(Target::Sticky, |k| Target::Key(k.murmur2));
+                    self.open.push(row);
+                    // What it throws shows in the producer's state.
+                    let _ = self.producer.send(self.topic, target, row, now);
+                } else {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Calls what blocks. A refusal means that an error stands: the state tells which.
+    fn call(&mut self, call: Call, now: Millis) {
+        let (stage, called) = match call {
+            Call::Init => (Stage::Initializing, self.producer.init_transactions(now)),
+            Call::Commit => (Stage::Committing, self.producer.commit_transaction(now)),
+            Call::Abort => (Stage::Aborting, self.producer.abort_transaction(now)),
+            Call::Offsets => return,
+        };
+        if called.is_ok() {
+            self.stage = stage;
+        }
+    }
+
+    /// The producer is closed and another one takes over, under the same `transactional.id`: it waits until a transaction that
+    /// was prepared is complete and aborts one that was open. Of a commit under way nobody knows how it ended: to send these
+    /// rows again could double them, so they are given up.
+    fn replace<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        if self.stage == Stage::Committing {
+            self.given_up += self.open.len() as u64;
+            let rows = std::mem::take(&mut self.open);
+            self.written.clear();
+            let batch = Batch::data(rows.into(), Arc::new([]), ProducerTag::NONE, false);
+            let tp = TopicPartition { topic: self.topic, partition: 0 };
+            show(Layer::Failed(self.number), tp, Offset::UNKNOWN, Arc::new(batch), cx);
+        } else {
+            self.take_back();
+        }
+        self.retries += self.producer.counters().retries;
+        self.producer.abort();
+        self.producer.run(cx);
+        self.producer = Box::new(producer(&self.config, self.batching, cx));
+        self.stage = Stage::Initializing;
+        self.call(Call::Init, cx.millis());
+    }
+}
+
+fn producer<W>(config: &ProducerConfig, batching: Batching, cx: &mut Cx<'_, Message, W>) -> JavaProducer {
+    let (network, records) = (Dice::Stream(cx.stream("network")), Dice::Stream(cx.stream("records")));
+    let mut producer = JavaProducer::new(config, cx.fixes, network, records);
+    producer.set_transaction_version(batching.version);
+    producer
+}
+
+fn show<W>(layer: Layer, tp: TopicPartition, base: Offset, batch: Arc<Batch>, cx: &mut Cx<'_, Message, W>) {
+    cx.show(Shown { layer, tp, base, from: 0, to: batch.rows.len() as u32, batch });
+}

@@ -1,0 +1,85 @@
+//! Kafka's own topics: there when somebody needs them.
+
+use crate::judge::TopicInfo;
+use crate::scenario::data::Scenario;
+use model::base::{BrokerId, TopicId};
+use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
+use model::kafka::coordinator::transaction::TransactionVersion;
+use model::kafka::placement::IdTable;
+use std::sync::Arc;
+
+/// Which internal topics a scenario has. They come after its own.
+#[derive(Clone, Debug)]
+pub(super) struct Internal {
+    /// `__transaction_state`: created by the first look for a transaction coordinator, here before time zero.
+    transaction_state: Option<TopicId>,
+}
+
+impl Internal {
+    pub(super) fn of(scenario: &Scenario) -> Self {
+        let transactional = scenario.applications.iter().any(|a| a.transaction.is_some());
+        Self { transaction_state: transactional.then_some(TopicId(scenario.topics.len() as u16)) }
+    }
+
+    /// Partitions, replicas and min ISR of `__transaction_state`, as the first node is configured.
+    fn shape(scenario: &Scenario) -> (u16, u16, u16) {
+        let c = &scenario.cluster.nodes[0].config;
+        let brokers = scenario.cluster.nodes.len() as u16;
+        (
+            c.int("transaction.state.log.num.partitions") as u16,
+            (c.int("transaction.state.log.replication.factor") as u16).min(brokers),
+            c.int("transaction.state.log.min.isr") as u16,
+        )
+    }
+    pub(super) fn specs(&self, scenario: &Scenario) -> impl Iterator<Item = TopicSpec> {
+        let (partitions, replicas, min_isr) = Self::shape(scenario);
+        let ids: Vec<BrokerId> = scenario.cluster.nodes.iter().map(|n| n.id).collect();
+        let c = &scenario.cluster.nodes[0].config;
+        let segment_bytes = c.int("log.segment.bytes") as u32;
+        let max_message_bytes = c.int("message.max.bytes") as u32;
+        self.transaction_state.into_iter().map(move |topic| TopicSpec {
+            topic,
+            assignments: (0..partitions)
+                .map(|p| (0..replicas).map(|r| ids[usize::from(p + r) % ids.len()]).collect())
+                .collect(),
+            min_insync_replicas: Some(min_isr),
+            unclean_leader_election_enable: Some(false),
+            segment_bytes,
+            max_message_bytes,
+        })
+    }
+    pub(super) fn infos(&self, scenario: &Scenario) -> impl Iterator<Item = TopicInfo> {
+        let (partitions, replication_factor, min_isr) = Self::shape(scenario);
+        self.transaction_state.into_iter().map(move |_| TopicInfo {
+            name: "__transaction_state".into(),
+            partitions,
+            replication_factor,
+            min_isr,
+            unclean: false,
+            events: false,
+        })
+    }
+    /// What a broker knows of them, and of the ids that they hold.
+    pub(super) fn enter(&self, broker: BrokerConfig, scenario: &Scenario) -> BrokerConfig {
+        let version = scenario.cluster.features.int("transaction.version");
+        BrokerConfig {
+            transaction_state_topic: self.transaction_state,
+            transaction_version: match version {
+                0 => TransactionVersion::V0,
+                1 => TransactionVersion::V1,
+                _ => TransactionVersion::V2,
+            },
+            transactional_ids: IdTable::new(producers(scenario).iter().map(String::as_str)),
+            ..broker
+        }
+    }
+}
+
+/// Names of all producers, by number.
+pub(super) fn producers(scenario: &Scenario) -> Arc<[String]> {
+    let names = scenario.applications.iter().flat_map(|app| {
+        let many = app.instances.len() > 1;
+        (0..app.instances.len()).map(move |i| if many { format!("{}-{i}", app.name) } else { app.name.clone() })
+    });
+    names.collect()
+}
