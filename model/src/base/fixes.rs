@@ -74,6 +74,9 @@ pub enum Fix {
     /// redpanda 21340: a marker for a producer without an open transaction here is written all the same; cleared: it is
     /// invalid, so a coordinator that sends its markers again never completes the transaction.
     ReplayedMarkerAccepted = 27,
+    /// KAFKA-18654 (4.0): a partition leader asks again for a V2 producer while its last transaction is not over; cleared: the
+    /// client is told at once and waits for its own backoff.
+    AddRetriedByLeader = 28,
 }
 
 /// What stands behind a [`Fix`].
@@ -288,6 +291,13 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "redpanda 21340",
         rule: "T-34, T-35",
         law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::AddRetriedByLeader,
+        name: "add-retried-by-leader",
+        ticket: "KAFKA-18654",
+        rule: "4.8",
+        law: "freshness",
     },
 ];
 
