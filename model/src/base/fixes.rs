@@ -124,6 +124,9 @@ pub enum Fix {
     /// KAFKA-13412 (3.2): a blocking call that gave up is resumed by the same call, and any other is refused; cleared: only while
     /// the state still is that of the call.
     CallsResume = 48,
+    /// KAFKA-18654 (4.0): a partition leader asks again for a V2 producer while its last transaction is not over; cleared: the
+    /// client is told at once and waits for its own backoff.
+    AddRetriedByLeader = 49,
 }
 
 /// What stands behind a [`Fix`].
@@ -480,6 +483,13 @@ pub const FIXES: &[FixInfo] = &[
         law: "isolation",
     },
     FixInfo { fix: Fix::CallsResume, name: "calls-resume", ticket: "KAFKA-13412", rule: "K-7", law: "liveness" },
+    FixInfo {
+        fix: Fix::AddRetriedByLeader,
+        name: "add-retried-by-leader",
+        ticket: "KAFKA-18654",
+        rule: "4.8",
+        law: "freshness",
+    },
 ];
 
 /// A set of fixes in force.

@@ -273,7 +273,8 @@ impl Sender {
         }
         let version = self.config.produce_version.min(if v1 { PRODUCE_V1 } else { u8::MAX });
         let (acks, timeout) = (self.config.acks, self.config.request_timeout);
-        let body = Request::Produce(ProduceRequest { acks, timeout, version, batches });
+        let transactional_id = self.manager.as_ref().and_then(|m| m.transactional()).map(|t| t.id);
+        let body = Request::Produce(ProduceRequest { acks, timeout, version, transactional_id, batches });
         let correlation = net.send(node, body, acks != 0, now);
         self.requests.insert(correlation, ids);
     }

@@ -1,6 +1,7 @@
 //! Transactions on three real nodes: the coordinator over a replicated log, markers over the network, failover.
 
 mod cluster;
+mod verification;
 
 use crate::base::{
     Batch, BatchKind, BrokerId, EventTime, Fix, Fixes, Millis, Nanos, Offset, ProducerEpoch, ProducerId, ProducerTag,
@@ -90,12 +91,17 @@ impl Producer {
         ))
     }
     fn produce(&mut self, c: &mut Cluster, partition: u16) -> ErrorCode {
+        self.produce_as(c, partition, 11)
+    }
+    /// Produces one record with a request of that version, and no second time.
+    fn produce_as(&mut self, c: &mut Cluster, partition: u16, version: u8) -> ErrorCode {
         let sequence = &mut self.sequence[usize::from(partition)];
         let tag = ProducerTag { id: self.id, epoch: self.epoch, base_sequence: Sequence(*sequence) };
         let batch = Arc::new(Batch::sized(1, 161, tag, true, EventTime(c.now.millis().0)));
         *sequence += 1;
         let batches = vec![(data(partition), batch)];
-        let request = ProduceRequest { acks: -1, timeout: Millis(30_000), version: 11, batches };
+        let request =
+            ProduceRequest { acks: -1, timeout: Millis(30_000), version, transactional_id: Some(ID), batches };
         let to = leader(c, data(partition));
         match c.call(to, Request::Produce(request)) {
             Reply::Produce(reply) => reply.partitions[0].error,
