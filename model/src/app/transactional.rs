@@ -140,8 +140,13 @@ impl TransactionalApp {
                 self.stage = Stage::Idle;
             }
             (Call::Abort, Ok(())) => self.take_back(),
-            // `max.block.ms` is over, or an error that heals: the same call again (K-7). Other errors show in the state.
-            (call, Err(_)) if self.producer.state().is_some_and(|s| !s.is_error()) => self.call(call, cx.millis()),
+            (Call::Commit, Err(_)) if self.producer.state() == Some(State::AbortableError) => {
+                self.call(Call::Abort, cx.millis());
+            }
+            // `max.block.ms` is over, or an error that heals: the same call again (K-7). The end of a producer shows in its state.
+            (call, Err(_)) if self.producer.state() != Some(State::FatalError) => {
+                self.call(call, cx.millis());
+            }
             _ => {}
         }
     }
@@ -159,7 +164,7 @@ impl TransactionalApp {
         let now = cx.millis();
         match (self.producer.state(), self.stage) {
             (Some(State::FatalError), _) => self.replace(cx),
-            (Some(State::AbortableError), Stage::Open { .. } | Stage::Committing) => self.call(Call::Abort, now),
+            (Some(State::AbortableError), Stage::Open { .. }) => return self.call(Call::Abort, now),
             (_, Stage::Idle) if !self.waiting.is_empty() => {
                 if self.producer.begin_transaction().is_err() {
                     return false;
@@ -169,7 +174,7 @@ impl TransactionalApp {
             (_, Stage::Open { until }) => {
                 let full = self.open.len() >= self.batching.rows as usize;
                 if full || now >= until || draining && self.waiting.is_empty() {
-                    self.call(Call::Commit, now);
+                    return self.call(Call::Commit, now);
                 } else if let Some(row) = self.waiting.pop_front() {
                     let target = KeyHash::unpack(row.key).map_or(Target::Sticky, |k| Target::Key(k.murmur2));
                     self.open.push(row);
@@ -184,17 +189,18 @@ impl TransactionalApp {
         true
     }
 
-    /// Calls what blocks. A refusal means that an error stands: the state tells which.
-    fn call(&mut self, call: Call, now: Millis) {
+    /// Calls what blocks; false if it is refused, because an error stands that the state tells.
+    fn call(&mut self, call: Call, now: Millis) -> bool {
         let (stage, called) = match call {
             Call::Init => (Stage::Initializing, self.producer.init_transactions(now)),
             Call::Commit => (Stage::Committing, self.producer.commit_transaction(now)),
             Call::Abort => (Stage::Aborting, self.producer.abort_transaction(now)),
-            Call::Offsets => return,
+            Call::Offsets => return false,
         };
         if called.is_ok() {
             self.stage = stage;
         }
+        called.is_ok()
     }
 
     /// The producer is closed and another one takes over, under the same `transactional.id`: it waits until a transaction that

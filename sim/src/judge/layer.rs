@@ -185,14 +185,14 @@ impl Law for LayerLaw {
         for tp in end.replicas.keys().filter(|tp| end.topics[usize::from(tp.topic.0)].events) {
             self.scan(end, *tp, in_topic.entry(tp.topic.0).or_default());
         }
-        for (topic, Topic { seen, count, .. }) in &in_topic {
+        for (topic, held) in &in_topic {
             // A send that failed may be in the log or not: both are allowed. One that is undecided counts as missing.
             let expected = |g: u32| end.ledger.get(g).is_some_and(|s| s.topic == *topic) && !self.is_failed(g);
-            let count = self.account(end.ledger, seen, expected, *count);
+            let count = self.account(end.ledger, &held.seen, expected, held.count);
             let name = &end.topics[usize::from(*topic)].name;
             let mut say = Say { end, findings, layer: name };
             say.unexpected(&count);
-            self.topic(&mut say, seen, *topic);
+            self.topic(&mut say, held, *topic);
             self.counts.insert(name.clone(), count);
         }
         for (number, reader) in end.cast.readers.iter().enumerate() {
@@ -286,17 +286,28 @@ impl LayerLaw {
         excuse.or((!end.cast.waits_for_all(producer)).then_some(Excuse::AcksNotAll))
     }
 
+    /// Why a transaction whose commit was reported may not be committed: its marker was lost, or what its coordinator had
+    /// written of it.
+    fn decision_lost(end: &Evidence<'_>, tp: TopicPartition) -> Option<Excuse> {
+        let internal = |topic: u16| end.topics.get(usize::from(topic)).is_some_and(|t| !t.events);
+        let mut of_log = end.excuses.losses().iter().filter(|l| internal(l.tp.topic.0));
+        end.excuses.loss(tp, None).or_else(|| of_log.find_map(|l| l.excuse))
+    }
+
     /// Of the events of a topic: acknowledged ones that are not there, or elsewhere; any that are there twice.
-    fn topic(&self, say: &mut Say<'_, '_>, seen: &Chunked<Times>, topic: u16) {
+    fn topic(&self, say: &mut Say<'_, '_>, held: &Topic, topic: u16) {
         for (sent, g) in say.end.ledger.iter().zip(0u32..).filter(|(s, _)| s.topic == topic) {
-            let (fate, found) = (self.fate(g), seen.get(g as usize).copied().unwrap_or_default());
+            let (fate, found) = (self.fate(g), held.seen.get(g as usize).copied().unwrap_or_default());
             let tp = TopicPartition::new(topic, fate.partition);
             let acked = fate.flags & Fate::ACKED != 0;
             if found.times() > 1 {
                 let excuse = say.end.excuses.double(sent.producer, say.end.cast.is_idempotent(sent.producer));
                 say.event("duplicate", g, None, excuse, "is there more than once");
             }
-            if acked && found.times() == 0 {
+            if acked && found.times() == 0 && held.times(g).1 > 0 {
+                let excuse = Self::decision_lost(say.end, tp);
+                say.event("lost", g, Some(tp), excuse, "was committed, and its transaction is not");
+            } else if acked && found.times() == 0 {
                 let excuse = self.loss(say.end, g, sent.producer, tp);
                 say.event("lost", g, Some(tp), excuse, "was acknowledged and is not there");
             } else if acked && !found.in_place() && fate.offset().is_some() {
@@ -321,7 +332,7 @@ impl LayerLaw {
             let tp = TopicPartition::new(sent.topic, self.fate(g).partition);
             let committed = say.end.cast.readers[usize::from(number)].committed;
             if committed && hidden > 0 && times > stored {
-                let excuse = say.end.excuses.given_twice(number).or(say.end.excuses.loss(tp, None));
+                let excuse = Self::decision_lost(say.end, tp);
                 say.event("I-27", g, None, excuse, "was given out of a transaction that is not committed");
             } else if times > (stored + hidden).max(1) {
                 let lost = say.end.excuses.loss(tp, None);

@@ -1,8 +1,8 @@
 //! Kafka's own topics: there when somebody needs them.
 
 use crate::judge::TopicInfo;
-use crate::scenario::data::Scenario;
-use model::base::{BrokerId, TopicId};
+use crate::scenario::data::{Application, Scenario};
+use model::base::{BrokerId, TopicId, TopicPartition};
 use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
 use model::kafka::coordinator::transaction::TransactionVersion;
 use model::kafka::placement::IdTable;
@@ -82,4 +82,19 @@ pub(super) fn producers(scenario: &Scenario) -> Arc<[String]> {
         (0..app.instances.len()).map(move |i| if many { format!("{}-{i}", app.name) } else { app.name.clone() })
     });
     names.collect()
+}
+
+/// Where the transactional id of each application's first instance is kept, if it has one.
+pub(super) fn coordinators(scenario: &Scenario) -> Vec<Option<TopicPartition>> {
+    let internal = Internal::of(scenario);
+    let names = producers(scenario);
+    let ids = IdTable::new(names.iter().map(String::as_str));
+    let mut first = 0;
+    let place = |app: &Application| {
+        let id = first;
+        first += app.instances.len() as u32;
+        let topic = internal.transaction_state.filter(|_| app.transaction.is_some())?;
+        Some(TopicPartition { topic, partition: ids.partition(id, Internal::shape(scenario).0) })
+    };
+    scenario.applications.iter().map(place).collect()
 }

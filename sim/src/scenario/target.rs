@@ -30,6 +30,7 @@ const FORMS: &[&str] = &[
     "all brokers",
     "other brokers",
     "broker that leads none of TOPIC",
+    "coordinator of NAME",
     "application NAME",
     "application NAME/N",
     "reader NAME",
@@ -57,6 +58,10 @@ impl Names<'_> {
                 Ok(id) if (1..=self.brokers).contains(&id) => Ok(Target::Broker(BrokerId(i32::from(id)))),
                 _ => Err((format!("there is no broker {n}"), Some(format!("brokers are 1 to {}", self.brokers)))),
             },
+            ["coordinator", "of", name] => {
+                let names = self.applications.iter().map(|a| a.0.as_str());
+                Ok(Target::CoordinatorOf(place("application", name, names)? as u16))
+            }
             ["broker", "that", "leads", "none", "of", t] => Ok(Target::LeadsNoneOf(self.topic(t)?)),
             ["application", name] => {
                 let (name, instance) = match name.rsplit_once('/') {

@@ -18,6 +18,7 @@ impl Scenario {
             Target::AnyBroker => "any broker".into(),
             Target::AllBrokers => "all brokers".into(),
             Target::OtherBrokers => "other brokers".into(),
+            Target::CoordinatorOf(a) => format!("coordinator of {}", self.applications[usize::from(a)].name),
             Target::LeadsNoneOf(t) => format!("broker that leads none of {}", topic(t)),
             Target::Application(a, None) => format!("application {}", self.applications[usize::from(a)].name),
             Target::Application(a, Some(n)) => format!("application {}/{n}", self.applications[usize::from(a)].name),

@@ -1,6 +1,7 @@
 //! Whom a symbolic target means now.
 
 use crate::run::Stage;
+use crate::run::internal::coordinators;
 use crate::scenario::data::{Fault, Scenario, Target};
 use crate::world::World;
 use model::actor::Actor;
@@ -18,6 +19,8 @@ pub(super) struct Plan {
     pub(super) stage: Stage,
     topics: Vec<String>,
     pub(super) all_topics: Vec<TopicId>,
+    /// Partition of `__transaction_state` of each application.
+    coordinators: Vec<Option<TopicPartition>>,
     applications: Vec<String>,
     readers: Vec<String>,
     machines: Vec<String>,
@@ -47,6 +50,7 @@ impl Plan {
             stage: stage.clone(),
             topics: scenario.topics.iter().map(|t| t.name.clone()).collect(),
             all_topics: scenario.topics.iter().map(|t| t.id).collect(),
+            coordinators: coordinators(scenario),
             applications: scenario.applications.iter().map(|a| a.name.clone()).collect(),
             readers: scenario.readers.iter().map(|r| r.name.clone()).collect(),
             machines: scenario.machines.iter().map(|m| m.name.clone()).collect(),
@@ -126,6 +130,7 @@ impl Plan {
             }
             Target::AllBrokers => Some(self.nodes().collect()),
             Target::OtherBrokers => Some(self.nodes().filter(|p| !others.contains(p)).collect()),
+            Target::CoordinatorOf(app) => single(node(self.leader(self.coordinators[usize::from(app)]?, world)?)),
             Target::LeadsNoneOf(topic) => single(node(self.leads_none(topic, world)?)),
             Target::Application(i, Some(n)) => Some(vec![self.stage.applications[usize::from(i)][usize::from(n)]]),
             Target::Application(i, None) => Some(self.stage.applications[usize::from(i)].clone()),
@@ -211,6 +216,7 @@ impl Plan {
             Target::AnyBroker => "any broker".into(),
             Target::AllBrokers => "all brokers".into(),
             Target::OtherBrokers => "other brokers".into(),
+            Target::CoordinatorOf(app) => format!("coordinator of {}", self.applications[usize::from(app)]),
             Target::LeadsNoneOf(topic) => format!("broker that leads none of {}", self.topics[usize::from(topic.0)]),
             Target::Application(i, None) => format!("application {}", self.applications[usize::from(i)]),
             Target::Application(i, Some(n)) => format!("application {}/{n}", self.applications[usize::from(i)]),

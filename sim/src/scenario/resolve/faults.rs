@@ -172,8 +172,19 @@ impl Resolver<'_> {
         if f.is_some() && texts.is_empty() {
             self.say(&[path, &[Key(key)]].concat(), "no target is named");
         }
-        let list = texts.iter().enumerate();
-        list.filter_map(|(i, text)| self.note(&[path, &[Key(key), Item(i)]].concat(), names.target(text))).collect()
+        let mut list = Vec::new();
+        for (i, text) in texts.iter().enumerate() {
+            let path = [path, &[Key(key), Item(i)]].concat();
+            let target = self.note(&path, names.target(text));
+            if let Some(Target::CoordinatorOf(app)) = target
+                && self.raw.applications[usize::from(app)].transaction.is_none()
+            {
+                let name = &self.raw.applications[usize::from(app)].name;
+                self.advise(&path, format!("{name} has no coordinator"), "an application with `transaction` has one");
+            }
+            list.extend(target);
+        }
+        list
     }
     fn topic_list(&mut self, path: &[At<'_>], f: &raw::Fault, names: &Names<'_>) -> Vec<TopicId> {
         match &f.topics {
