@@ -17,6 +17,7 @@ mod run_group_requests;
 mod run_hash;
 mod run_java_connection;
 mod run_java_fetch;
+mod run_java_group;
 mod run_java_partitioner;
 mod run_java_producer;
 mod run_librdkafka_connection;
@@ -34,6 +35,7 @@ use harness::Family;
 const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
+    Family { name: "kafka-client/group", run: run_java_group::run },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
     Family { name: "kafka-hash/coordinator", run: run_hash::coordinator },
     Family { name: "kafka-client/partitioner", run: run_java_partitioner::run },
