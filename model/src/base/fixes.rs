@@ -118,6 +118,12 @@ pub enum Fix {
     /// KAFKA-13412 (3.2): a blocking call that gave up is resumed by the same call, and any other is refused; cleared: only while
     /// the state still is that of the call.
     CallsResume = 46,
+    /// librdkafka 5511 (open in 2.16.0; set: as if closed): a group coordinator's broker that is gone from the metadata is not kept
+    /// by `send_offsets_to_transaction`; cleared: it is, if that happened before the offsets' turn, and the call never returns.
+    GoneGroupCoordinatorForgotten = 47,
+    /// librdkafka 3575 (1.8.2): a gap in a transaction's sequence must be aborted; cleared: the epoch is raised in the middle of
+    /// it, what was stored before stays outside, and the commit succeeds.
+    TransactionalGapAborts = 48,
 }
 
 /// What stands behind a [`Fix`].
@@ -460,6 +466,20 @@ pub const FIXES: &[FixInfo] = &[
         law: "isolation",
     },
     FixInfo { fix: Fix::CallsResume, name: "calls-resume", ticket: "KAFKA-13412", rule: "K-7", law: "liveness" },
+    FixInfo {
+        fix: Fix::GoneGroupCoordinatorForgotten,
+        name: "gone-group-coordinator-forgotten",
+        ticket: "librdkafka 5511",
+        rule: "K-26",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::TransactionalGapAborts,
+        name: "transactional-gap-aborts",
+        ticket: "librdkafka 3575",
+        rule: "P-32",
+        law: "layer",
+    },
 ];
 
 /// A set of fixes in force.

@@ -24,6 +24,7 @@ mod run_librdkafka_connection;
 mod run_librdkafka_consumer;
 mod run_librdkafka_fetch_order;
 mod run_librdkafka_producer;
+mod run_librdkafka_real_broker;
 mod run_log;
 mod run_partition;
 mod run_txn_coordinator;
@@ -59,6 +60,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
     Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },
     Family { name: "librdkafka/idempotence", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/real_broker", run: run_librdkafka_real_broker::run },
     Family { name: "librdkafka/txn_api", run: run_librdkafka_producer::run },
     Family { name: "librdkafka/txn_errors", run: run_librdkafka_producer::run },
     Family { name: "librdkafka/txn_walks", run: run_librdkafka_producer::run },

@@ -3,7 +3,7 @@
 use crate::harness::{Outcome, compare};
 use crate::java_exceptions::exception;
 use crate::java_net::{addr, name, partition};
-use model::base::{Addr, BrokerId, Fixes, Millis, Offset, TopicId, TopicPartition};
+use model::base::{BrokerId, Fixes, Millis, Offset, TopicId, TopicPartition};
 use model::kafka::ErrorCode;
 use model::kafka::client::java::{Dice, Failure};
 use model::kafka::client::java_consumer::group::{
@@ -102,7 +102,6 @@ impl GroupNetwork for Net {
         };
         self.push(node, Sent::Group(body), api, fields)
     }
-    fn learn_addr(&mut self, _node: BrokerId, _addr: Addr) {}
     fn disconnect(&mut self, node: BrokerId, _now: Millis) {
         self.lose(node);
     }

@@ -10,7 +10,7 @@ use super::metadata::{Metadata, Named};
 use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid, retry_backoff};
 use super::txn::{Call, CallError, OffsetsCall, Transaction, TxnState};
 use crate::base::{
-    Addr, Batch, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicId, TopicPartition,
+    Addr, Batch, Fix, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicId, TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Leader;
@@ -363,7 +363,10 @@ impl RdProducer {
             Consequence::Refresh => self.refresh_metadata(now),
             Consequence::Bump(error) => {
                 self.idempotence.drain();
-                self.fail_transaction(error, true);
+                let gap = error == RdError::Code(ErrorCode::OutOfOrderSequenceNumber);
+                if !gap || self.fixes.has(Fix::TransactionalGapAborts) {
+                    self.fail_transaction(error, true);
+                }
             }
             Consequence::AbortTransaction { error, bump } => {
                 if bump {
@@ -464,7 +467,7 @@ impl RdProducer {
                 }
             }
             Idempotence::Draining if self.partitions.values().all(|p| p.flying_records() == 0) => {
-                if self.txn.is_some() {
+                if self.txn.as_ref().is_some_and(|t| t.bump) {
                     self.idempotence = Idempotence::AwaitingAbort;
                 } else if let Some(pid) = self.pid {
                     self.assign(bumped(pid));

@@ -2,7 +2,7 @@
 
 use super::commit::CommitOwner;
 use super::state::{Generation, GroupError};
-use crate::base::{Addr, BrokerId, Millis};
+use crate::base::{BrokerId, Millis};
 use crate::kafka::client::Network;
 use crate::kafka::coordinator::group::messages::GroupRequest;
 use crate::kafka::messages::Request;
@@ -13,8 +13,6 @@ use std::collections::VecDeque;
 pub trait GroupNetwork: Network {
     /// Sends to a node that is ready; gives the correlation id.
     fn send_group(&mut self, node: BrokerId, body: GroupRequest, now: Millis) -> u32;
-    /// A node of that id listens there.
-    fn learn_addr(&mut self, node: BrokerId, addr: Addr);
     /// Ends the connection to a node: what is in flight there is lost (`disconnectAsync`).
     fn disconnect(&mut self, node: BrokerId, now: Millis);
 }
