@@ -91,9 +91,7 @@ impl GroupNetwork for Net {
                 "SyncGroup",
                 json!({ "member": &*r.member, "generation": r.generation, "assignments": r.assignments.len() }),
             ),
-            GroupRequest::Heartbeat(r) => {
-                ("Heartbeat", json!({ "member": &*r.member, "generation": r.generation }))
-            }
+            GroupRequest::Heartbeat(r) => ("Heartbeat", json!({ "member": &*r.member, "generation": r.generation })),
             GroupRequest::OffsetCommit(r) => {
                 let offsets: BTreeMap<String, i64> = r.offsets.iter().map(|(tp, o)| (name(*tp), o.0)).collect();
                 ("OffsetCommit", json!({ "member": &*r.member, "generation": r.generation, "offsets": offsets }))
@@ -227,13 +225,16 @@ impl Bench {
             Sent::Group(GroupRequest::Sync(_)) => {
                 let parts = extra["parts"].as_array().into_iter().flatten();
                 let parts = parts.map(|p| TopicPartition::new(0, partition(p))).collect();
-                GroupReply::Sync(SyncGroupReply { error, protocol: None, assignment: MemberAssignment::Partitions(parts) })
+                GroupReply::Sync(SyncGroupReply {
+                    error,
+                    protocol: None,
+                    assignment: MemberAssignment::Partitions(parts),
+                })
             }
             Sent::Group(GroupRequest::Heartbeat(_)) => GroupReply::Heartbeat(error),
-            Sent::Group(GroupRequest::OffsetCommit(request)) => GroupReply::OffsetCommit(
-                ErrorCode::None,
-                request.offsets.iter().map(|(tp, _)| (*tp, error)).collect(),
-            ),
+            Sent::Group(GroupRequest::OffsetCommit(request)) => {
+                GroupReply::OffsetCommit(ErrorCode::None, request.offsets.iter().map(|(tp, _)| (*tp, error)).collect())
+            }
             Sent::Group(other) => panic!("no answer for {other:?}"),
         };
         self.member.on_completed(node, r, &GroupOutcome::Reply(&reply), &mut self.net, self.now);

@@ -230,9 +230,8 @@ impl Run {
     /// Writes what happened during an item: requests, then reports by record number, then fatal, then the call.
     fn close_item(&mut self, at: usize, call: Option<Value>) {
         let mut requests: Vec<&Seen> = self.cluster.seen[self.seen..].iter().collect();
-        let ends = requests.iter().any(|s| {
-            matches!(&s.request, Request::Coordinator(CoordinatorRequest::EndTxn { .. }))
-        });
+        let ends =
+            requests.iter().any(|s| matches!(&s.request, Request::Coordinator(CoordinatorRequest::EndTxn { .. })));
         let mut i = 0;
         while i < requests.len() {
             let run = requests[i..].iter().take_while(|s| matches!(s.request, Request::Produce(_))).count();

@@ -167,6 +167,10 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
             run.item(at, item, limit);
         }
         let mut recorded = vector["output"].as_array().cloned().unwrap_or_default();
+        // When the application looked at its reports is its own affair.
+        for item in recorded.iter_mut().chain(&mut run.out).filter(|item| item[1] == "dr") {
+            item[0] = Value::Null;
+        }
         for item in &mut recorded {
             if item[4].as_str().is_some_and(|s| s.starts_with("after 60")) {
                 item[4] = json!("after 60 s");

@@ -19,6 +19,7 @@ mod selector;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod topic_queues;
 mod transaction;
 mod wiring;
 

@@ -6,11 +6,11 @@ use crate::base::{
     ProducerId, Sequence, SimTime, TopicPartition,
 };
 use crate::kafka::ErrorCode;
-use crate::kafka::txn_messages::{CoordinatorReply, CoordinatorRequest};
 use crate::kafka::messages::{
     BrokerInfo, InitProducerIdReply, Message, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply,
     Request,
 };
+use crate::kafka::txn_messages::{CoordinatorReply, CoordinatorRequest};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

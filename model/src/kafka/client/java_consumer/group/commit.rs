@@ -157,11 +157,8 @@ impl GroupMember {
         let subscribed = self.config.topics.is_some();
         if subscribed && self.state != MemberState::Stable {
             let rebalancing = self.state != MemberState::Unjoined;
-            let error = if rebalancing {
-                GroupError::Code(ErrorCode::RebalanceInProgress)
-            } else {
-                GroupError::CommitFailed
-            };
+            let error =
+                if rebalancing { GroupError::Code(ErrorCode::RebalanceInProgress) } else { GroupError::CommitFailed };
             return self.commit_ended(owner, Err(error));
         }
         let generation = if subscribed { self.generation.clone() } else { Generation::none() };
@@ -242,7 +239,8 @@ impl GroupMember {
             }
             CommitOwner::Auto => {
                 if result.is_err_and(GroupError::is_retriable) {
-                    self.commits.next_auto = self.commits.next_auto.min(self.heartbeat.now() + self.config.retry_backoff);
+                    self.commits.next_auto =
+                        self.commits.next_auto.min(self.heartbeat.now() + self.config.retry_backoff);
                 }
             }
             CommitOwner::BeforeRejoin => self.commits.before_rejoin = Some(Some(result)),

@@ -27,16 +27,7 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// Of a member that has not joined.
     pub const fn new(now: Millis) -> Self {
-        Self {
-            enabled: false,
-            in_flight: false,
-            next: now,
-            session: now,
-            polled: now,
-            failures: 0,
-            failure: None,
-            now,
-        }
+        Self { enabled: false, in_flight: false, next: now, session: now, polled: now, failures: 0, failure: None, now }
     }
     /// The application polls; a failure of the thread is thrown here.
     pub(super) const fn polled(&mut self, now: Millis) -> Result<(), GroupError> {
