@@ -127,6 +127,12 @@ pub enum Fix {
     /// KAFKA-18654 (4.0): a partition leader asks again for a V2 producer while its last transaction is not over; cleared: the
     /// client is told at once and waits for its own backoff.
     AddRetriedByLeader = 49,
+    /// librdkafka 5511 (open in 2.16.0; set: as if closed): a group coordinator's broker that is gone from the metadata is not kept
+    /// by `send_offsets_to_transaction`; cleared: it is, if that happened before the offsets' turn, and the call never returns.
+    GoneGroupCoordinatorForgotten = 50,
+    /// librdkafka 3575 (1.8.2): a gap in a transaction's sequence must be aborted; cleared: the epoch is raised in the middle of
+    /// it, what was stored before stays outside, and the commit succeeds.
+    TransactionalGapAborts = 51,
 }
 
 /// What stands behind a [`Fix`].
@@ -489,6 +495,20 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "KAFKA-18654",
         rule: "4.8",
         law: "freshness",
+    },
+    FixInfo {
+        fix: Fix::GoneGroupCoordinatorForgotten,
+        name: "gone-group-coordinator-forgotten",
+        ticket: "librdkafka 5511",
+        rule: "K-26",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::TransactionalGapAborts,
+        name: "transactional-gap-aborts",
+        ticket: "librdkafka 3575",
+        rule: "P-32",
+        law: "layer",
     },
 ];
 

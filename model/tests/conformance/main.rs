@@ -17,12 +17,14 @@ mod run_group_requests;
 mod run_hash;
 mod run_java_connection;
 mod run_java_fetch;
+mod run_java_group;
 mod run_java_partitioner;
 mod run_java_producer;
 mod run_librdkafka_connection;
 mod run_librdkafka_consumer;
 mod run_librdkafka_fetch_order;
 mod run_librdkafka_producer;
+mod run_librdkafka_real_broker;
 mod run_log;
 mod run_partition;
 mod run_txn_coordinator;
@@ -34,6 +36,7 @@ use harness::Family;
 const FAMILIES: &[Family] = &[
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
+    Family { name: "kafka-client/group", run: run_java_group::run },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
     Family { name: "kafka-client/partitioner", run: run_java_partitioner::run },
     Family { name: "kafka-client/txn_api", run: run_java_producer::run },
@@ -57,6 +60,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "librdkafka/consumer", run: run_librdkafka_consumer::consumer },
     Family { name: "librdkafka/fetch_order", run: run_librdkafka_fetch_order::fetch_order },
     Family { name: "librdkafka/idempotence", run: run_librdkafka_producer::run },
+    Family { name: "librdkafka/real_broker", run: run_librdkafka_real_broker::run },
     Family { name: "librdkafka/txn_api", run: run_librdkafka_producer::run },
     Family { name: "librdkafka/txn_errors", run: run_librdkafka_producer::run },
     Family { name: "librdkafka/txn_walks", run: run_librdkafka_producer::run },

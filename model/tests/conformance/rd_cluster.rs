@@ -12,9 +12,12 @@ use model::kafka::messages::{
     BrokerInfo, InitProducerIdReply, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply, Request,
 };
 use model::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub const PARTITIONS: u16 = 6;
+/// The record of a commit marker, and of an abort marker.
+pub const COMMIT: i64 = -1;
+pub const ABORT: i64 = -2;
 
 /// The listener of a node.
 pub fn addr(node: i32) -> Addr {
@@ -78,6 +81,9 @@ pub struct Cluster {
     pub latency: i64,
     /// Leaders look at sequence numbers.
     pub checks: bool,
+    /// A real broker: batches above this size are refused, and ends of transactions write markers.
+    pub real: Option<u32>,
+    registered: BTreeSet<TopicPartition>,
     /// Decides races; without it answers that were held up arrive together.
     pub race: Option<Stream>,
     pub script: BTreeMap<(String, usize), Scripted>,
@@ -107,6 +113,8 @@ impl Cluster {
             group_coordinator: 2,
             latency: 1,
             checks: true,
+            real: None,
+            registered: BTreeSet::new(),
             race: None,
             script: BTreeMap::new(),
             all: BTreeMap::new(),
@@ -123,6 +131,11 @@ impl Cluster {
         }
     }
 
+    /// Scripts the next request of an api.
+    pub fn script_next(&mut self, api: &str, scripted: Scripted) {
+        let next = self.counts.get(api).map_or(0, |n| n + 1);
+        self.script.insert((api.to_owned(), next), scripted);
+    }
     fn push(&mut self, at: Millis, what: Happening) {
         self.order += 1;
         self.queue.insert((at, self.order), what);
@@ -278,7 +291,10 @@ impl Cluster {
                 for (tp, batch) in &p.batches {
                     self.log.entry(*tp).or_default();
                     let (mut code, mut base) = (error, Offset::UNKNOWN);
-                    if scripted == "NONE" && self.leaders[tp.partition as usize] != node {
+                    if self.real.is_some_and(|limit| batch.bytes > limit) {
+                        code = ErrorCode::MessageTooLarge;
+                        shown = code.name().to_owned();
+                    } else if scripted == "NONE" && self.leaders[tp.partition as usize] != node {
                         code = ErrorCode::NotLeaderOrFollower;
                         shown = code.name().to_owned();
                     } else if scripted == "NONE" || scripted.starts_with('+') {
@@ -309,13 +325,20 @@ impl Cluster {
                     epoch: ProducerEpoch(if *producer == ProducerId::NONE { 0 } else { epoch.0 + 1 }),
                 },
                 CoordinatorRequest::AddPartitions { partitions, .. } => {
+                    self.registered.extend(partitions.iter().copied());
                     CoordinatorReply::AddPartitions(partitions.iter().map(|tp| (*tp, error)).collect())
                 }
                 CoordinatorRequest::AddOffsets { .. } => CoordinatorReply::AddOffsets(error),
                 CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
                     CoordinatorReply::TxnOffsetCommit(offsets.iter().map(|(tp, _)| (*tp, error)).collect())
                 }
-                CoordinatorRequest::EndTxn { .. } => {
+                CoordinatorRequest::EndTxn { commit, .. } => {
+                    if self.real.is_some() {
+                        let marker = Row { cols: [if *commit { COMMIT } else { ABORT }, 0, 0, 0], ..Row::default() };
+                        for tp in std::mem::take(&mut self.registered) {
+                            self.log.entry(tp).or_default().push(vec![marker]);
+                        }
+                    }
                     CoordinatorReply::EndTxn { error, producer: ProducerId::NONE, epoch: ProducerEpoch::NONE }
                 }
             }),

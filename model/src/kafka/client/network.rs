@@ -1,7 +1,7 @@
 //! What the layers above see of a client's connections and of its metadata.
 
 use super::{ClusterView, Leader};
-use crate::base::{BrokerId, Millis, TopicPartition};
+use crate::base::{Addr, BrokerId, Millis, TopicPartition};
 use crate::kafka::messages::{Reply, Request};
 
 /// Why a request will get no answer (`ClientResponse.wasDisconnected`, `wasTimedOut`).
@@ -64,4 +64,7 @@ pub trait Network {
     /// Takes a leader from an error answer (KIP-951, `Metadata.updatePartitionLeadership`); true if it is newer than the
     /// one known.
     fn learn_leader(&mut self, tp: TopicPartition, leader: Leader) -> bool;
+    /// A coordinator's answer named a node and its listener; metadata need not know it. Who asks for no coordinator needs
+    /// none.
+    fn learn_addr(&mut self, _node: BrokerId, _addr: Addr) {}
 }

@@ -3,6 +3,7 @@
 use super::batch::{BatchId, ProducerBatch, size_upper_bound};
 use super::dice::{Backoff, Dice};
 use super::partitioner::StickyPartitioner;
+use super::topic_queues::{Leaders, TopicQueues};
 use super::transaction::TransactionManager;
 use crate::base::{BrokerId, LeaderEpoch, Millis, Row, TopicId, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
@@ -17,49 +18,6 @@ pub struct Batches {
     topics: BTreeMap<TopicId, TopicQueues>,
     /// Batches of requests that are unanswered; some may be done already.
     pub sent: BTreeMap<BatchId, ProducerBatch>,
-}
-
-#[derive(Clone, Debug)]
-struct TopicQueues {
-    /// By partition number; `None` for those never written.
-    queues: Vec<Option<Queue>>,
-    sticky: StickyPartitioner,
-    leaders: Leaders,
-    /// Room for the load of each partition, kept.
-    load: Vec<(u16, u32)>,
-}
-
-/// The leaders of a topic's partitions as one version of the cluster's view has them.
-#[derive(Clone, Debug, Default)]
-struct Leaders {
-    version: Option<u64>,
-    known: Vec<Option<Leader>>,
-    /// Its partitions in the order in which the view is walked.
-    order: Vec<u16>,
-    /// What the sticky partitioner chooses from: those that have a leader, in that order, or by number all where none has.
-    choice: Vec<u16>,
-}
-impl Leaders {
-    fn renew(&mut self, topic: TopicId, view: &ClusterView) {
-        if self.version == Some(view.version) {
-            return;
-        }
-        self.version = Some(view.version);
-        self.known.clear();
-        self.choice.clear();
-        for (tp, leader) in view.leaders.range(all_partitions(topic)) {
-            self.known.resize(usize::from(tp.partition), None);
-            self.known.push(Some(*leader));
-        }
-        self.order = view.walk().into_iter().filter(|tp| tp.topic == topic).map(|tp| tp.partition).collect();
-        let known = &self.known;
-        let has_leader = |p: &u16| known[usize::from(*p)].is_some_and(|l| l.node != BrokerId::NONE);
-        self.choice.extend(self.order.iter().copied().filter(has_leader));
-        if self.choice.is_empty() {
-            self.choice.extend_from_slice(&self.order);
-            self.choice.sort_unstable();
-        }
-    }
 }
 
 impl Batches {
@@ -515,28 +473,6 @@ impl RecordAccumulator {
     }
 }
 
-impl TopicQueues {
-    /// A switch of the sticky partition may have been held back by a batch that is full, or gone, by now; the choice made
-    /// now stands (`partitionChanged`).
-    fn switch_held_back(&mut self, mut partition: u16, dice: &mut Dice) -> Option<u16> {
-        while self.queue(partition).back().is_none_or(ProducerBatch::is_full) {
-            self.sticky.produced(0, true, &self.leaders.choice, dice);
-            match self.sticky.peek(&self.leaders.choice, dice)? {
-                same if same == partition => break,
-                other => partition = other,
-            }
-        }
-        Some(partition)
-    }
-    fn queue(&mut self, partition: u16) -> &mut Queue {
-        let at = usize::from(partition);
-        if self.queues.len() <= at {
-            self.queues.resize(at + 1, None);
-        }
-        self.queues[at].get_or_insert_default()
-    }
-}
-
 fn epoch_of(view: &ClusterView, tp: TopicPartition) -> Option<LeaderEpoch> {
     view.leaders.get(&tp).map(|l: &Leader| l.epoch).filter(|e| *e != LeaderEpoch::UNKNOWN)
 }
@@ -546,6 +482,6 @@ pub fn partitions_of(view: &ClusterView, topic: TopicId) -> usize {
     view.leaders.range(all_partitions(topic)).count()
 }
 
-const fn all_partitions(topic: TopicId) -> std::ops::RangeInclusive<TopicPartition> {
+pub(super) const fn all_partitions(topic: TopicId) -> std::ops::RangeInclusive<TopicPartition> {
     TopicPartition { topic, partition: 0 }..=TopicPartition { topic, partition: u16::MAX }
 }

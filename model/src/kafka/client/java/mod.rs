@@ -19,6 +19,7 @@ mod selector;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod topic_queues;
 mod transaction;
 mod wiring;
 
@@ -28,6 +29,7 @@ pub use calls::SendError;
 pub use config::{ConfigError, ProducerConfig};
 pub use connection_states::{ConnectionState, ConnectionStates};
 pub use dice::{Backoff, Dice};
+pub use errors::is_retriable;
 pub use events::{Counters, ProducerEvent};
 pub use metadata::{Metadata, UpdateInProgress};
 pub use network_client::{Action, NetworkClient, Polled};

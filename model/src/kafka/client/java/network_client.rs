@@ -89,6 +89,8 @@ pub struct NetworkClient {
     /// A request was pushed since the last poll.
     unwritten: bool,
     need_api_versions: BTreeSet<BrokerId>,
+    /// Listeners that answers of coordinators named.
+    named: BTreeMap<BrokerId, Addr>,
     selector: Selector,
     correlation: u32,
     dice: Dice,
@@ -119,6 +121,7 @@ impl NetworkClient {
             in_flight: BTreeMap::new(),
             unwritten: false,
             need_api_versions: BTreeSet::new(),
+            named: BTreeMap::new(),
             selector: Selector::default(),
             correlation: 0,
             dice,
@@ -293,7 +296,7 @@ impl NetworkClient {
     // ---- connections
 
     fn connect(&mut self, node: BrokerId, now: Millis) {
-        let Some(addr) = self.metadata.addr(node) else { return };
+        let Some(addr) = self.metadata.addr(node).or_else(|| self.named.get(&node).copied()) else { return };
         self.states.connecting(node, addr, now, &mut self.dice);
         let channel = self.selector.open(node);
         self.actions.push(Action::Open { channel, node, addr });
@@ -503,5 +506,8 @@ impl Network for NetworkClient {
     }
     fn learn_leader(&mut self, tp: TopicPartition, leader: Leader) -> bool {
         self.metadata.learn_leader(tp, leader)
+    }
+    fn learn_addr(&mut self, node: BrokerId, addr: Addr) {
+        self.named.insert(node, addr);
     }
 }

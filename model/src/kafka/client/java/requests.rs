@@ -140,7 +140,7 @@ impl Sender {
         Pass::Poll { timeout: self.config.retry_backoff, sent: true }
     }
     /// Takes the end of a request to a coordinator; false if it was none.
-    pub(super) fn coordinator_answered(&mut self, ended: &Completed) -> bool {
+    pub(super) fn coordinator_answered(&mut self, ended: &Completed, net: &mut impl Network) -> bool {
         let Some(manager) = &mut self.manager else { return false };
         let Some(handler) = manager.take_in_flight(ended.correlation) else { return false };
         let reply = match &ended.outcome {
@@ -149,6 +149,9 @@ impl Sender {
         };
         if let Some((api, error)) = reply.and_then(error_of) {
             self.events.push(ProducerEvent::ErrorAnswer { api, error, node: ended.node });
+        }
+        if let Some(Reply::Coordinator(CoordinatorReply::Find { node, addr: Some(addr), .. })) = reply {
+            net.learn_addr(*node, *addr);
         }
         // The network client catches what an answer throws; the state shows it.
         let _ = manager.on_answer(handler, reply);

@@ -283,7 +283,7 @@ impl Sender {
 
     /// Takes a request that ended.
     pub fn on_completed(&mut self, ended: &Completed, net: &mut impl Network, dice: &mut Dice, now: Millis) {
-        if !self.coordinator_answered(ended) {
+        if !self.coordinator_answered(ended, net) {
             self.produced(ended, net, dice, now);
         }
         self.tell_changes();

@@ -11,6 +11,7 @@ mod config;
 mod delivery;
 mod error;
 mod fetcher;
+pub mod group;
 mod offset_fetcher;
 mod session;
 mod subscription;

@@ -92,9 +92,10 @@ impl RdProducer {
     fn decommissioned(&mut self, node: BrokerId, now: Millis) {
         if let Some(handle) = self.coordinators.group.handle
             && self.net.broker(handle).is_none()
-            && self.txn.as_ref().is_some_and(|t| t.offsets.as_ref().is_some_and(|o| o.added))
+            && (self.fixes.has(Fix::GoneGroupCoordinatorForgotten)
+                || self.txn.as_ref().is_some_and(|t| t.offsets.as_ref().is_some_and(|o| o.added)))
         {
-            // Noticed only while TxnOffsetCommit waits for it; else the dead handle stays in the cache (issue 5511).
+            // Noticed only while TxnOffsetCommit waits for it; else 2.16.0 keeps the dead handle (issue 5511).
             self.coordinators.group.handle = None;
             if let Some(txn) = &mut self.txn {
                 txn.settled(TxnApi::TxnOffsetCommit, None, now, |_, _| Millis::ZERO);

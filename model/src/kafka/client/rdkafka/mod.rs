@@ -15,6 +15,7 @@ mod partition;
 mod producer;
 #[cfg(test)]
 mod tests;
+mod transact;
 mod txn;
 mod wire;
 

@@ -10,6 +10,7 @@ use crate::kafka::messages::{
     BrokerInfo, InitProducerIdReply, Message, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply,
     Request,
 };
+use crate::kafka::txn_messages::{CoordinatorReply, CoordinatorRequest};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -67,6 +68,8 @@ pub struct Brokers {
     queue: BTreeMap<(SimTime, u64), In>,
     order: u64,
     producers: i64,
+    /// Transactions that were ended: true for a commit.
+    pub ended: Vec<bool>,
 }
 
 const HOP: Nanos = Nanos::millis(1);
@@ -82,6 +85,7 @@ impl Brokers {
             queue: BTreeMap::new(),
             order: 0,
             producers: 0,
+            ended: Vec::new(),
         }
     }
     pub fn addresses(&self) -> Arc<[Addr]> {
@@ -173,6 +177,7 @@ impl Brokers {
                 let partitions = p.batches.iter().map(|(tp, batch)| self.produce(node, *tp, batch)).collect();
                 Reply::Produce(ProduceReply { partitions })
             }
+            Request::Coordinator(request) => Reply::Coordinator(self.coordinate(&request)),
             other => panic!("a producer does not send {}", other.name()),
         };
         if self.state(node) != State::Alive {
@@ -182,6 +187,31 @@ impl Brokers {
             let from = Addr { process: ProcessId(node as u32), port: Port(0) };
             let message = Message::Reply { correlation, body };
             self.push(now + HOP + HOP, Input::Message { conn, from, message });
+        }
+    }
+    /// Node 1 coordinates every transaction, in version 2: an end raises the epoch.
+    fn coordinate(&mut self, request: &CoordinatorRequest) -> CoordinatorReply {
+        let error = ErrorCode::None;
+        match request {
+            CoordinatorRequest::Find(_) => CoordinatorReply::Find { error, node: BrokerId(1), addr: Some(addr(1)) },
+            CoordinatorRequest::InitProducerId { .. } => {
+                self.producers += 1;
+                let (producer, epoch) = (ProducerId(self.producers), ProducerEpoch(0));
+                CoordinatorReply::InitProducerId { error, producer, epoch }
+            }
+            CoordinatorRequest::AddPartitions { partitions, .. } => {
+                CoordinatorReply::AddPartitions(partitions.iter().map(|tp| (*tp, error)).collect())
+            }
+            CoordinatorRequest::AddOffsets { .. } => CoordinatorReply::AddOffsets(error),
+            CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
+                CoordinatorReply::TxnOffsetCommit(offsets.iter().map(|(tp, _)| (*tp, error)).collect())
+            }
+            CoordinatorRequest::EndTxn { producer, epoch, commit, v2, .. } => {
+                self.ended.push(*commit);
+                let next = ProducerEpoch(epoch.0 + 1);
+                let (producer, epoch) = if *v2 { (*producer, next) } else { (ProducerId::NONE, ProducerEpoch::NONE) };
+                CoordinatorReply::EndTxn { error, producer, epoch }
+            }
         }
     }
     fn metadata(&self) -> MetadataReply {

@@ -2,8 +2,9 @@
 
 mod brokers;
 mod properties;
+mod transactions;
 
-use super::{Dice, JavaProducer, ProducerConfig, ProducerEvent, Target};
+use super::{Call, Dice, JavaProducer, ProducerConfig, ProducerEvent, Target};
 use crate::base::{
     Addr, Cx, Effect, EventTime, Fixes, Incarnation, Input, Millis, Port, ProcessId, Row, SimTime, Streams, TopicId,
 };
@@ -23,6 +24,7 @@ struct Bench {
     failed: Vec<i64>,
     identities: u32,
     first_ack: Option<Millis>,
+    called: Vec<(Call, bool)>,
 }
 
 impl Bench {
@@ -42,6 +44,7 @@ impl Bench {
             failed: Vec::new(),
             identities: 0,
             first_ack: None,
+            called: Vec::new(),
         }
     }
     fn send(&mut self, partition: u16) {
@@ -80,6 +83,7 @@ impl Bench {
                 }
                 ProducerEvent::Failed { batch, .. } => self.failed.extend(batch.rows.iter().map(|r| r.cols[0])),
                 ProducerEvent::Identity(_) => self.identities += 1,
+                ProducerEvent::Called { call, result, .. } => self.called.push((call, result.is_ok())),
                 _ => {}
             }
         }

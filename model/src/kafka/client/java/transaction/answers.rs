@@ -53,12 +53,12 @@ impl TransactionManager {
 
     fn end_fatally(&mut self, handler: &Handler, why: Failure) -> Moved {
         self.results.fail(handler.result, why);
-        self.to_fatal(why);
+        self.become_fatal(why);
         Ok(())
     }
     fn abortable(&mut self, handler: &Handler, why: Failure) -> Moved {
         self.results.fail(handler.result, why);
-        self.to_abortable(why)
+        self.become_abortable(why)
     }
     /// The coordinator has lost the producer: the epoch is raised after the abort, where that is possible.
     fn abortable_with_bump(&mut self, handler: &Handler, why: Failure) -> Moved {

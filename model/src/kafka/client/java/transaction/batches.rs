@@ -143,12 +143,12 @@ impl TransactionManager {
     /// What an error of a batch does to the producer (`maybeTransitionToErrorState`).
     fn set_error(&mut self, why: Failure) -> Result<(), IllegalMove> {
         if self.ends_producer(why) {
-            self.to_fatal(why);
+            self.become_fatal(why);
         } else if self.transactional.is_some() {
             if self.bumps_itself() && !self.state.is_completing() {
                 self.bump_required = true;
             }
-            self.to_abortable(self.wrapped(why))?;
+            self.become_abortable(self.wrapped(why))?;
         }
         Ok(())
     }
@@ -196,10 +196,10 @@ impl TransactionManager {
                 self.request_bump(tp);
             } else if self.survives_lost_numbers() {
                 self.bump_required |= self.bumps_itself();
-                let moved = self.to_abortable(Failure::Unspecific);
+                let moved = self.become_abortable(Failure::Unspecific);
                 self.on_io_thread(moved)?;
             } else {
-                self.to_fatal(Failure::Unspecific);
+                self.become_fatal(Failure::Unspecific);
             }
         }
         Ok(())

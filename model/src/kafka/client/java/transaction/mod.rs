@@ -7,6 +7,8 @@ mod queue;
 mod results;
 mod sequences;
 mod state;
+#[cfg(test)]
+mod tests;
 
 pub use batches::Retry;
 pub use queue::{Body, Destination, GroupMetadata, Handler};
@@ -351,17 +353,17 @@ impl TransactionManager {
         }
         moved
     }
-    fn to_abortable(&mut self, why: Failure) -> Result<(), IllegalMove> {
+    fn become_abortable(&mut self, why: Failure) -> Result<(), IllegalMove> {
         if self.state == State::Aborting { Ok(()) } else { self.move_to(State::AbortableError, Some(why)) }
     }
-    fn to_fatal(&mut self, why: Failure) {
+    fn become_fatal(&mut self, why: Failure) {
         self.state = State::FatalError;
         self.last_error = Some(why);
         self.results.fail_pending(why);
     }
     /// The producer was closed by force: nothing more is sent.
     pub fn close(&mut self) {
-        self.to_fatal(Failure::Closed);
+        self.become_fatal(Failure::Closed);
     }
     /// Lack of rights at InitProducerId: the user may try again (KAFKA-13668). Gives the error while it stands.
     pub fn heal_authorization(&mut self) -> Result<Option<Failure>, IllegalMove> {
