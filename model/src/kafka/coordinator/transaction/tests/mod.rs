@@ -3,6 +3,7 @@
 mod catalogue;
 mod failover;
 mod markers;
+mod properties;
 mod timers;
 
 use super::*;
@@ -47,7 +48,7 @@ struct Bench {
     appends: VecDeque<(AppendId, Vec<TransactionLogRecord>)>,
     /// WriteTxnMarkers requests since they were last taken.
     sent: Vec<(BrokerId, Vec<TxnMarkerEntry>)>,
-    replies: Vec<TransactionReply>,
+    replies: Vec<(Token, TransactionReply)>,
 }
 
 impl Bench {
@@ -82,7 +83,7 @@ impl Bench {
             match output {
                 TransactionOutput::Append { append, records, .. } => self.appends.push_back((append, records)),
                 TransactionOutput::SendMarkers { to, markers } => self.sent.push((to, markers)),
-                TransactionOutput::Reply { reply, .. } => self.replies.push(reply),
+                TransactionOutput::Reply { token, reply } => self.replies.push((token, reply)),
             }
         }
         given
@@ -101,7 +102,7 @@ impl Bench {
         }
     }
     fn reply(&mut self) -> TransactionReply {
-        self.replies.pop().expect("a reply")
+        self.replies.pop().expect("a reply").1
     }
     fn init(&mut self, timeout: i64) -> TransactionReply {
         let request = InitProducerId {
