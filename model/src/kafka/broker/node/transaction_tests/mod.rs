@@ -11,8 +11,9 @@ use crate::kafka::ErrorCode;
 use crate::kafka::coordinator::transaction::TransactionState;
 use crate::kafka::log::{Isolation, ReadLimit};
 use crate::kafka::messages::{ProduceRequest, Reply, Request};
-use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, TransactionalId};
-use cluster::{Cluster, DATA, PARTITIONS};
+use crate::kafka::placement::{coordinator_partition, string_hash};
+use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, GroupId, TransactionalId};
+use cluster::{Cluster, DATA, OFFSETS, PARTITIONS};
 use std::sync::Arc;
 
 const ID: TransactionalId = TransactionalId(0);
@@ -170,6 +171,23 @@ fn partitions_that_do_not_exist_are_not_added() {
     let errors: Vec<_> = list.iter().map(|(_, e)| *e).collect();
     assert_eq!(errors, [ErrorCode::OperationNotAttempted, ErrorCode::UnknownTopicOrPartition]);
     assert_eq!(state(&mut c), Some(TransactionState::Empty));
+}
+
+/// 4.5: a group's offsets are a partition like others, the one that holds the group.
+#[test]
+fn offsets_are_added_by_the_hash_of_their_group() {
+    let mut c = Cluster::formed(Fixes::ALL);
+    let p = Producer::init(&mut c, Millis(60_000));
+    let request = CoordinatorRequest::AddOffsets { id: ID, producer: p.id, epoch: p.epoch, group: GroupId(0) };
+    assert_eq!(error_of(&coordinate(&mut c, request)), ErrorCode::None);
+    let partition = coordinator_partition(string_hash("gatekeeper"), PARTITIONS);
+    let tp = TopicPartition { topic: OFFSETS, partition };
+    let at = find(&mut c);
+    let metadata = c.node(at).and_then(|n| n.transaction_coordinator().state().metadata(ID).ok().flatten());
+    assert_eq!(metadata.map(|m| m.partitions.iter().copied().collect::<Vec<_>>()), Some(vec![tp]));
+    let asked = Request::Coordinator(CoordinatorRequest::Find(CoordinatorKey::Group(GroupId(0))));
+    let Reply::Coordinator(CoordinatorReply::Find { node, .. }) = c.call(at, asked) else { panic!("another answer") };
+    assert_eq!(node, leader(&c, tp));
 }
 
 /// A transaction whose commit has just been answered, and its coordinator.
