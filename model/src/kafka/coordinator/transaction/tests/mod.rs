@@ -1,6 +1,7 @@
 //! The coordinator on a bench: a log that answers when it is told to, brokers that answer when they are told to.
 
 mod catalogue;
+mod exhaustive;
 mod failover;
 mod markers;
 mod properties;
@@ -19,6 +20,7 @@ const T1: TopicPartition = TopicPartition::new(1, 1);
 const COMMIT: bool = true;
 const ABORT: bool = false;
 
+#[derive(Clone)]
 struct Ids(i64);
 impl ProducerIdManager for Ids {
     fn generate(&mut self) -> Result<ProducerId, ErrorCode> {
@@ -26,7 +28,7 @@ impl ProducerIdManager for Ids {
         Ok(ProducerId(self.0))
     }
 }
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Leaders(BTreeMap<TopicPartition, MarkerDestination>);
 impl PartitionLeaders for Leaders {
     fn destination(&self, tp: TopicPartition) -> MarkerDestination {
@@ -34,6 +36,7 @@ impl PartitionLeaders for Leaders {
     }
 }
 
+#[derive(Clone)]
 struct Bench {
     coordinator: TransactionCoordinator,
     config: TransactionConfig,
