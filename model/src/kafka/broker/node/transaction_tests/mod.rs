@@ -284,6 +284,24 @@ fn markers_that_are_written_again_are_accepted() {
     }
 }
 
+/// Nobody remembers anything: the log alone says that the transaction is to be committed.
+#[test]
+fn what_is_prepared_is_committed_after_all_brokers_have_died() {
+    let (mut c, p, _) = prepared(Fixes::ALL, Nanos::ZERO);
+    let brokers: Vec<BrokerId> = (1..=3).map(BrokerId).collect();
+    brokers.iter().for_each(|id| c.kill(*id));
+    c.pass(10_000);
+    brokers.iter().for_each(|id| c.start(*id));
+    c.pass(40_000);
+    assert_eq!(p.end(&mut c, COMMIT), ErrorCode::None, "a retried commit");
+    assert_eq!(state(&mut c), Some(TransactionState::CompleteCommit));
+    assert_eq!(open_partitions(&mut c), 0);
+    for partition in 0..PARTITIONS {
+        let (found, _) = markers(&mut c, partition);
+        assert!(found.iter().all(|commit| *commit) && !found.is_empty(), "partition {partition}: {found:?}");
+    }
+}
+
 /// A coordinator that is cut off takes a commit and cannot store it; its successor decides otherwise.
 #[test]
 fn a_coordinator_that_is_cut_off_decides_nothing() {
