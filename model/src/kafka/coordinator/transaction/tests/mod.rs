@@ -20,10 +20,14 @@ const T1: TopicPartition = TopicPartition::new(1, 1);
 const COMMIT: bool = true;
 const ABORT: bool = false;
 
+/// The last one given out; none can be had while it is negative.
 #[derive(Clone)]
 struct Ids(i64);
 impl ProducerIdManager for Ids {
     fn generate(&mut self) -> Result<ProducerId, ErrorCode> {
+        if self.0 < 0 {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
         self.0 += 1;
         Ok(ProducerId(self.0))
     }
