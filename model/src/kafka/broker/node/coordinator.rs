@@ -19,8 +19,9 @@ impl Node {
         body: CoordinatorRequest,
         cx: &mut NodeCx<'_>,
     ) {
-        // A client that names no version of its own registers partitions itself, so its transactions are not of V2.
-        let version = self.config.broker.transaction_version.min(TransactionVersion::V1);
+        // A client that registers partitions itself (AddPartitionsToTxn up to v3) does not speak V2; nothing finer is told
+        // apart (`TransactionVersion.transactionVersionForAddPartitionsToTxn`).
+        let version = TransactionVersion::V0;
         match body {
             CoordinatorRequest::Find(key) => {
                 let reply = self.find_coordinator(key);

@@ -278,14 +278,15 @@ impl V2<'_> {
             _ => return Err(ErrorCode::InvalidTxnState.into()),
         };
         let rotates = m.is_producer_epoch_exhausted() && (!fence || self.fixes.has(Fix::ExhaustedEpochAborts));
-        let next_producer = if rotates { ids.generate()? } else { ProducerId::NONE };
+        let next_producer = if rotates { ids.generate() } else { Ok(ProducerId::NONE) };
         if fence {
-            // The abort raises the epoch itself.
+            // The abort raises the epoch itself. Without a producer id at hand there is none now, and no fencing either.
             self.metadata.pending = None;
             if !self.fixes.has(Fix::FenceRaisesOnce) {
                 clear_fence(self.metadata, r.epoch);
             }
         }
+        let next_producer = next_producer?;
         let (to, fixes) = (outcome(r.commit), self.fixes);
         let to = self.metadata.prepare_abort_or_commit(to, r.version, next_producer, now, no_partition_added, fixes)?;
         Ok((fence, to))

@@ -56,7 +56,7 @@ struct Destination {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct TransactionMarkerChannelManager {
+pub(super) struct TransactionMarkerChannelManager {
     fixes: Fixes,
     destinations: BTreeMap<BrokerId, Destination>,
     unknown_broker: MarkerQueue,

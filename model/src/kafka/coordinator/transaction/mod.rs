@@ -31,7 +31,6 @@ pub use effects::{
     TxnMarkerEntry,
 };
 pub use end_txn::EndRequest;
-pub use markers::TransactionMarkerChannelManager;
 pub use metadata::{NO_START, TWO_PHASE_COMMIT_TIMEOUT, TransactionMetadata, TransitionError, TxnTransitMetadata};
 pub use record::{TransactionLogRecord, TransactionLogValue, from_batch, to_batch};
 pub use state::{TransactionState, TransactionVersion};

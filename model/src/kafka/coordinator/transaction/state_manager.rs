@@ -229,10 +229,6 @@ impl TransactionStateManager {
         let of = |e: &CacheEntry| e.by_id.values().filter(|m| m.state.is_prepared()).map(|m| m.id).collect();
         self.cache.get(&partition).map_or_else(Vec::new, of)
     }
-    /// Whether this broker coordinates anything.
-    pub fn is_idle(&self) -> bool {
-        self.cache.is_empty()
-    }
     /// Partitions coordinated here, with their coordinator epochs.
     pub fn partitions(&self) -> impl Iterator<Item = (u16, i32)> {
         self.cache.iter().map(|(p, e)| (*p, e.coordinator_epoch))

@@ -19,9 +19,10 @@ use std::sync::Arc;
 const CLIENT: Addr = Addr { process: ProcessId(9), port: Port(0) };
 /// One way over any link.
 const LATENCY: Nanos = Nanos::micros(200);
-/// The data topic and `__transaction_state`.
+/// The data topic, `__transaction_state` and `__consumer_offsets`.
 pub const DATA: TopicId = TopicId(0);
 pub const STATE: TopicId = TopicId(1);
+pub const OFFSETS: TopicId = TopicId(2);
 pub const PARTITIONS: u16 = 3;
 
 struct Conn {
@@ -88,9 +89,11 @@ impl Cluster {
                 transactions: TransactionConfig { state_log_num_partitions: PARTITIONS, ..Default::default() },
                 transaction_state_topic: Some(STATE),
                 transactional_ids: IdTable::new(["gatekeeper-0", "gatekeeper-1", "gatekeeper-2"]),
+                offsets_topic: Some(OFFSETS),
+                group_ids: IdTable::new(["gatekeeper"]),
                 ..BrokerConfig::default()
             },
-            topics: Arc::new([topic(DATA), topic(STATE)]),
+            topics: Arc::new([topic(DATA), topic(STATE), topic(OFFSETS)]),
             times: ServiceTimes::default(),
         };
         let mut cluster = Self {

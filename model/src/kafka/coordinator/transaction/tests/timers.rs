@@ -106,7 +106,7 @@ fn a_coordinator_with_an_earlier_clock_goes_on() {
         b.now = Millis(300);
         b.ask_end(0, COMMIT);
         b.ack(ErrorCode::None);
-        let told = b.replies.pop().map(|r| match r {
+        let told = b.replies.pop().map(|(_, reply)| match reply {
             TransactionReply::EndTxn { error, .. } => error,
             other => panic!("{other:?}"),
         });
@@ -133,4 +133,28 @@ fn an_end_that_cannot_be_stored_is_tried_again_with_the_next_pass() {
     b.poll();
     b.ack(ErrorCode::None);
     assert_eq!(b.state(), (S::CompleteCommit, None));
+}
+
+#[test]
+fn an_expiry_that_finds_no_producer_id_leaves_nothing_behind() {
+    let mut b = Bench::new(TransactionVersion::V2, Fixes::ALL);
+    let last = i16::MAX - 1;
+    let mut stored = TransactionMetadata::new(A, ProducerId(500), Millis(1_000), Millis(0)).prepare_no_transit();
+    (stored.epoch, stored.state, stored.start) = (ProducerEpoch(last), S::Ongoing, Millis(0));
+    stored.partitions.insert(T0);
+    let value = Some(TransactionLogValue::of(&stored, TransactionVersion::V2, Fixes::ALL));
+    b.log.push(TransactionLogRecord { id: A, value });
+    b.failover();
+    b.ids.0 = -1;
+    b.now = Millis(10_000);
+    b.poll();
+    assert_eq!((b.state(), b.appends.len()), ((S::Ongoing, None), 0));
+    b.ids.0 = 2_000;
+    b.now = Millis(20_000);
+    b.poll();
+    b.ack(ErrorCode::None);
+    b.markers();
+    b.answer(1, &[T0], ErrorCode::None);
+    b.ack(ErrorCode::None);
+    assert_eq!((b.metadata().producer, b.metadata().epoch), (ProducerId(2_001), ProducerEpoch(0)));
 }
