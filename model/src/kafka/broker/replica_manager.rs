@@ -272,6 +272,21 @@ impl ReplicaManager {
         }
     }
 
+    /// Appends a batch of a coordinator of this broker and gives its offset at once; that it is replicated shows by the high
+    /// watermark alone. `how` carries a token that nobody waits for.
+    pub fn append_now(
+        &mut self,
+        now: Millis,
+        how: &Produce,
+        tp: TopicPartition,
+        batch: &Arc<Batch>,
+        out: &mut Vec<ReplicaOutput>,
+    ) -> Result<Offset, ErrorCode> {
+        let appended = self.on_partition(now, tp, |p, cx| p.produce(batch, how, cx));
+        self.settle(now, out);
+        appended.unwrap_or(Err(ErrorCode::NotLeaderOrFollower)).map(|a| a.appended.first)
+    }
+
     /// Takes a fetch request of a consumer or follower. Tokens ascend.
     pub fn fetch(&mut self, now: Millis, token: u64, request: &FetchRequest, out: &mut Vec<ReplicaOutput>) {
         let reply = {

@@ -3,6 +3,7 @@
 use crate::base::{Addr, BrokerId, Millis, Nanos, Port, ProcessId, TopicId};
 use crate::kafka::broker::FetcherConfig;
 use crate::kafka::controller::ControllerConfig;
+use crate::kafka::coordinator::group::GroupCoordinatorConfig;
 use crate::kafka::coordinator::transaction::{TransactionConfig, TransactionVersion};
 use crate::kafka::log::LogConfig;
 use crate::kafka::placement::IdTable;
@@ -28,6 +29,8 @@ pub const PRODUCER_IDS: Port = Port(6);
 pub const TXN_MARKERS: Port = Port(7);
 /// The scheduler of the transaction coordinator: loads partitions, scans.
 pub const TRANSACTIONS: Port = Port(8);
+/// The thread of the group coordinator: loads partitions, runs timers.
+pub const GROUPS: Port = Port(9);
 /// The fetcher from broker n is port 16 + n.
 pub const FETCHERS: u16 = 16;
 
@@ -130,6 +133,8 @@ pub struct BrokerConfig {
     pub offsets_topic: Option<TopicId>,
     /// Names of the groups.
     pub group_ids: IdTable,
+    /// The group coordinator.
+    pub groups: GroupCoordinatorConfig,
 }
 impl Default for BrokerConfig {
     fn default() -> Self {
@@ -150,6 +155,7 @@ impl Default for BrokerConfig {
             transactional_ids: IdTable::default(),
             offsets_topic: None,
             group_ids: IdTable::default(),
+            groups: GroupCoordinatorConfig::default(),
         }
     }
 }

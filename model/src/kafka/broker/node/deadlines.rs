@@ -1,7 +1,7 @@
 //! The deadlines of a node's ports: told to the kernel when they have changed.
 
 use super::config::{
-    ALTER, BROKER, CONTROLLER, LIFECYCLE, MAIN, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS, fetcher_port,
+    ALTER, BROKER, CONTROLLER, GROUPS, LIFECYCLE, MAIN, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS, fetcher_port,
 };
 use super::shutdown::Phase;
 use super::{Node, NodeCx};
@@ -80,6 +80,9 @@ impl Node {
             due.set(TRANSACTIONS, self.transactions.deadline(), cx);
             let passes = self.transactions.coordinator.marker_deadline();
             due.set(TXN_MARKERS, passes.min(self.transactions.links.deadline()), cx);
+        }
+        if self.config.broker.offsets_topic.is_some() {
+            due.set(GROUPS, self.groups.deadline(), cx);
         }
         for fetcher in self.replicas.fetchers() {
             due.set(fetcher_port(fetcher.source()), ReplicaFetcher::deadline(fetcher).unwrap_or(Millis::MAX), cx);

@@ -11,6 +11,7 @@
 //! | [`config::METADATA`] | metadata being applied | `metadata.rs` |
 //! | [`config::TXN_MARKERS`] | sender of transaction markers | `markers.rs` |
 //! | [`config::TRANSACTIONS`] | scheduler of the transaction coordinator | `transactions.rs` |
+//! | [`config::GROUPS`] | timers and loading of the group coordinator | `groups.rs` |
 //! | [`config::FETCHERS`] + n | replica fetcher from broker n | `fetchers.rs` |
 //!
 //! A step first changes the state, then leaves its effects in this order: writes and events, as they came; deadlines; the
@@ -25,6 +26,7 @@ mod coordinator;
 mod deadlines;
 pub mod disk;
 mod fetchers;
+mod groups;
 mod life;
 mod markers;
 mod metadata;
@@ -54,10 +56,12 @@ use crate::kafka::messages::Message;
 use crate::kafka::quorum::{BrokerLifecycle, BrokerState, Output, Raft, ReplyTo};
 use channels::RequestChannels;
 use config::{
-    ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS,
+    ALTER, BROKER, CONTROLLER, FETCHERS, GROUPS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, TRANSACTIONS,
+    TXN_MARKERS,
 };
 use deadlines::Deadlines;
 use disk::{NodeDisk, NodeWrite, partition_file};
+use groups::Groups;
 use metadata::Publisher;
 use producer_ids::ProducerIds;
 use replicas::Outgoing;
@@ -117,6 +121,7 @@ pub struct Node {
     fetcher_conns: BTreeMap<BrokerId, ConnId>,
     producer_ids: ProducerIds,
     transactions: Transactions,
+    groups: Groups,
     hide_topics: bool,
     /// Topics that metadata answers leave out on an operator's order, and how many answers still do.
     hidden: BTreeMap<TopicId, u32>,
@@ -161,6 +166,7 @@ impl Process for Node {
             (METADATA, _) => self.metadata_input(cx),
             (TXN_MARKERS, input) => self.markers_input(input, cx),
             (TRANSACTIONS, input) => self.transactions_input(&input, cx),
+            (GROUPS, input) => self.groups_input(&input, cx),
             (MAIN, input) => self.main_input(&input, cx),
             (Port(p), input) => self.fetcher_input(BrokerId(i32::from(p - FETCHERS)), input, cx),
         }

@@ -17,6 +17,7 @@ mod records;
 mod service;
 mod shard;
 mod timers;
+mod wire;
 
 pub use classic::{ClassicGroup, ClassicMember, ClassicState};
 pub use codec::{from_entry, to_batch};
