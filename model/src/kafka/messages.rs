@@ -2,8 +2,8 @@
 
 use super::ErrorCode;
 use super::broker_messages::{BrokerReply, BrokerRequest};
-use super::coordinator::group::messages::{GroupReply, GroupRequest};
 use super::controller::messages::{ControllerReply, ControllerRequest};
+use super::coordinator::group::messages::{GroupReply, GroupRequest};
 use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
 use super::txn_messages::{CoordinatorReply, CoordinatorRequest};

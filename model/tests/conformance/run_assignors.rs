@@ -16,14 +16,15 @@ fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 /// Runs one vector.
 pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
     let kind = vector["params"]["assignor"].as_str().unwrap_or_default();
-    let Some(mut assignor) = Assignor::named(kind, fixes) else { return Outcome::Failed(format!("no assignor {kind}")) };
+    let Some(mut assignor) = Assignor::named(kind, fixes) else {
+        return Outcome::Failed(format!("no assignor {kind}"));
+    };
     let input = vector["input"].as_array().map_or(&[][..], Vec::as_slice);
     let output = vector["output"].as_array().map_or(&[][..], Vec::as_slice);
     let mut owned = Assignment::new();
     compare(output, |i| {
         let item = &input[i];
-        let topics: Topics =
-            entries(&item["topics"]).map(|(t, n)| (name(t), n.as_u64().unwrap_or(0) as u16)).collect();
+        let topics: Topics = entries(&item["topics"]).map(|(t, n)| (name(t), n.as_u64().unwrap_or(0) as u16)).collect();
         let members: Members = entries(&item["members"])
             .map(|(id, m)| {
                 let last = owned.get(id.as_str());

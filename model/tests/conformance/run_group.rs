@@ -294,9 +294,10 @@ fn show_reply(reply: &GroupReply) -> (bool, Map<String, Value>) {
         GroupReply::OffsetCommit(e, list) | GroupReply::TxnOffsetCommit(e, list) => {
             (false, if e.is_ok() { json!({ "errs": errors(list) }) } else { json!({ "err": e.name() }) })
         }
-        GroupReply::OffsetDelete(e, list) => {
-            (false, if e.is_ok() { json!({ "err": e.name(), "errs": errors(list) }) } else { json!({ "err": e.name() }) })
-        }
+        GroupReply::OffsetDelete(e, list) => (
+            false,
+            if e.is_ok() { json!({ "err": e.name(), "errs": errors(list) }) } else { json!({ "err": e.name() }) },
+        ),
         GroupReply::OffsetFetch(e, list) => {
             let mut v = json!({ "err": e.name() });
             if e.is_ok() {

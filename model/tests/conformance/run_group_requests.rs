@@ -209,9 +209,7 @@ pub fn request(item: &Value, group: GroupId, order: &dyn Fn(&str) -> Vec<String>
             instance,
             epoch: number("epoch", 0) as i32,
             rebalance_timeout: item["rebalance_ms"].as_i64().map(Millis),
-            topics: item["topics"]
-                .as_array()
-                .map(|l| l.iter().filter_map(Value::as_str).map(Names::topic).collect()),
+            topics: item["topics"].as_array().map(|l| l.iter().filter_map(Value::as_str).map(Names::topic).collect()),
             assignor: text("assignor").map(Arc::from),
             owned: item["owned"].as_object().map(|topics| {
                 let of = |(t, l): (&String, &Value)| -> Vec<TopicPartition> {

@@ -5,7 +5,9 @@
 
 use super::config::BrokerConfig;
 use super::{Node, NodeCx};
-use crate::base::{ConnId, Event, Fixes, Input, LeaderEpoch, Millis, Offset, Sequence, Stream, TopicId, TopicPartition};
+use crate::base::{
+    ConnId, Event, Fixes, Input, LeaderEpoch, Millis, Offset, Sequence, Stream, TopicId, TopicPartition,
+};
 use crate::kafka::ErrorCode;
 use crate::kafka::coordinator::group::messages::{GroupReply, GroupRequest, TxnOffsetCommitRequest};
 use crate::kafka::coordinator::group::{

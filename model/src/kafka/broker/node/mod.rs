@@ -43,6 +43,8 @@ mod views;
 mod write_markers;
 
 #[cfg(test)]
+mod group_tests;
+#[cfg(test)]
 mod transaction_tests;
 
 use super::link::Link;

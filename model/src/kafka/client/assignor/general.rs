@@ -20,8 +20,14 @@ pub(super) struct General<'a> {
 }
 
 impl<'a> General<'a> {
-    pub(super) fn new(topics: &'a Topics, members: &'a Members, current: Assignment, previous: BTreeMap<NamedPartition, Name>) -> Self {
-        let owner = current.iter().flat_map(|(id, list)| list.iter().map(move |p| (p.clone(), Arc::clone(id)))).collect();
+    pub(super) fn new(
+        topics: &'a Topics,
+        members: &'a Members,
+        current: Assignment,
+        previous: BTreeMap<NamedPartition, Name>,
+    ) -> Self {
+        let owner =
+            current.iter().flat_map(|(id, list)| list.iter().map(move |p| (p.clone(), Arc::clone(id)))).collect();
         Self {
             topics,
             members,
@@ -125,13 +131,15 @@ impl<'a> General<'a> {
         }
         self.by_size.iter().all(|(size, id)| {
             *size == self.most_of(id)
-                || self.members[id].topics.iter().filter_map(|t| self.topics.get(t).map(|n| (t, *n))).all(|(topic, n)| {
-                    (0..n).all(|p| {
-                        let partition = (Arc::clone(topic), p);
-                        let other = self.owner.get(&partition).filter(|o| *o != id).and_then(|o| self.size(o));
-                        other.is_none_or(|other| size + 1 >= other)
-                    })
-                })
+                || self.members[id].topics.iter().filter_map(|t| self.topics.get(t).map(|n| (t, *n))).all(
+                    |(topic, n)| {
+                        (0..n).all(|p| {
+                            let partition = (Arc::clone(topic), p);
+                            let other = self.owner.get(&partition).filter(|o| *o != id).and_then(|o| self.size(o));
+                            other.is_none_or(|other| size + 1 >= other)
+                        })
+                    },
+                )
         })
     }
 
@@ -145,6 +153,7 @@ impl<'a> General<'a> {
                     break;
                 }
                 let Some(size) = self.owner.get(partition).and_then(|id| self.size(id)) else { continue };
+                // As in Kafka, without a look at whether it still subscribes.
                 let previous = self.previous.get(partition).cloned();
                 if let Some(to) = previous.filter(|id| self.size(id).is_some_and(|s| size > s + 1)) {
                     self.move_to(partition, &to);

@@ -365,9 +365,8 @@ mod tests {
         let batch = Arc::new(to_batch(&records, producer, Millis(77)));
         let entry = Entry { base: Offset(10), epoch: LeaderEpoch(0), batch };
         let read = from_entry(&entry);
-        let want = |(i, r): (usize, &GroupRecord)| {
-            (Offset(10 + i as i64), LogEntry::Record(Some(ProducerId(4)), r.clone()))
-        };
+        let want =
+            |(i, r): (usize, &GroupRecord)| (Offset(10 + i as i64), LogEntry::Record(Some(ProducerId(4)), r.clone()));
         assert_eq!(read, records.iter().enumerate().map(want).collect::<Vec<_>>());
     }
 }

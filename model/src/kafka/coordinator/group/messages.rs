@@ -300,7 +300,15 @@ pub enum GroupReply {
 impl JoinGroupReply {
     /// A refusal.
     pub fn refused(error: ErrorCode, member: Option<Name>) -> Self {
-        Self { error, member, generation: -1, protocol: None, leader: None, skip_assignment: false, members: Vec::new() }
+        Self {
+            error,
+            member,
+            generation: -1,
+            protocol: None,
+            leader: None,
+            skip_assignment: false,
+            members: Vec::new(),
+        }
     }
 }
 impl SyncGroupReply {
@@ -336,6 +344,15 @@ impl GroupRequest {
             Self::Delete(group) | Self::OffsetDelete(group, _) => *group,
         }
     }
+    /// Whether its answer, where it writes nothing itself, waits for what is being written. JoinGroup and SyncGroup are
+    /// answered by the rounds; an OffsetFetch that does not require stable offsets reads what is replicated.
+    pub(super) const fn waits_for_writes(&self) -> bool {
+        match self {
+            Self::Join(_) | Self::Sync(_) => false,
+            Self::OffsetFetch(r) => r.require_stable,
+            _ => true,
+        }
+    }
     /// The answer that tells `error` for the whole request.
     pub fn refusal(&self, error: ErrorCode) -> GroupReply {
         match self {
@@ -346,9 +363,7 @@ impl GroupRequest {
             Self::OffsetCommit(r) => GroupReply::OffsetCommit(error, for_each(&r.offsets, error)),
             Self::TxnOffsetCommit(r) => GroupReply::TxnOffsetCommit(error, for_each(&r.offsets, error)),
             Self::OffsetFetch(_) => GroupReply::OffsetFetch(error, Vec::new()),
-            Self::ConsumerHeartbeat(_) => {
-                GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error))
-            }
+            Self::ConsumerHeartbeat(_) => GroupReply::ConsumerHeartbeat(ConsumerGroupHeartbeatReply::refused(error)),
             Self::Delete(_) => GroupReply::Delete(error),
             Self::OffsetDelete(..) => GroupReply::OffsetDelete(error, Vec::new()),
         }

@@ -31,3 +31,6 @@ pub use records::{
 };
 pub use service::{GroupCoordinator, ServiceStep};
 pub use shard::{Answer, Cx, Group, GroupCoordinatorShard, Step, Write};
+
+#[cfg(test)]
+mod tests;

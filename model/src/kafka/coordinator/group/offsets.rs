@@ -49,7 +49,10 @@ impl OffsetState {
     }
     fn of_group(&self, group: GroupId) -> impl Iterator<Item = (TopicPartition, CommittedOffset)> {
         let first = (group, TopicPartition::default());
-        self.current.range(first..).take_while(move |((g, _), _)| *g == group).map(|((_, tp), (value, _))| (*tp, *value))
+        self.current
+            .range(first..)
+            .take_while(move |((g, _), _)| *g == group)
+            .map(|((_, tp), (value, _))| (*tp, *value))
     }
     fn pending_of(&self, group: GroupId) -> BTreeSet<TopicPartition> {
         self.pending.values().flat_map(|map| map.keys().filter(|(g, _)| *g == group).map(|(_, tp)| *tp)).collect()
@@ -174,12 +177,7 @@ impl GroupCoordinatorShard {
 
     /// OffsetFetch. Who requires stable offsets reads the newest state and is refused what is undecided; who does not reads
     /// what is replicated.
-    pub(super) fn fetch(
-        &mut self,
-        token: u64,
-        request: &OffsetFetchRequest,
-        step: &mut Step,
-    ) -> Result<(), ErrorCode> {
+    pub(super) fn fetch(&mut self, token: u64, request: &OffsetFetchRequest, step: &mut Step) -> Result<(), ErrorCode> {
         let id = request.group;
         let anonymous = request.member.is_none() && request.epoch < 0;
         let known = |member: &str| match self.groups.get(&id) {

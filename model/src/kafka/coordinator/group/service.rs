@@ -119,7 +119,9 @@ impl GroupCoordinator {
         };
         let reply = match (request, refusal) {
             // A member that only says that it lives is not troubled by the load.
-            (GroupRequest::Heartbeat(_), ErrorCode::CoordinatorLoadInProgress) => GroupReply::Heartbeat(ErrorCode::None),
+            (GroupRequest::Heartbeat(_), ErrorCode::CoordinatorLoadInProgress) => {
+                GroupReply::Heartbeat(ErrorCode::None)
+            }
             _ => request.refusal(refusal),
         };
         ServiceStep { answers: vec![Answer { token, reply }], write: None }
@@ -142,14 +144,7 @@ impl GroupCoordinator {
         map_errors(shard.map(|s| s.committed(high_watermark, now)).unwrap_or_default())
     }
     /// A transaction's marker was appended to the partition (T-36).
-    pub fn marker_appended(
-        &mut self,
-        partition: u16,
-        offset: Offset,
-        producer: ProducerId,
-        commit: bool,
-        now: Millis,
-    ) {
+    pub fn marker_appended(&mut self, partition: u16, offset: Offset, producer: ProducerId, commit: bool, now: Millis) {
         if let Some(shard) = self.active(partition) {
             shard.marker_appended(offset, producer, commit, now);
         }
@@ -210,7 +205,10 @@ fn check(config: &GroupCoordinatorConfig, request: &GroupRequest) -> Result<(), 
         }
         GroupRequest::ConsumerHeartbeat(r) => match r.epoch {
             // Whoever joins says everything.
-            0 if r.rebalance_timeout.is_none() || r.topics.is_none() || r.owned.as_ref().is_none_or(|o| !o.is_empty()) => {
+            0 if r.rebalance_timeout.is_none()
+                || r.topics.is_none()
+                || r.owned.as_ref().is_none_or(|o| !o.is_empty()) =>
+            {
                 Err(ErrorCode::InvalidRequest)
             }
             _ if r.assignor.as_deref().is_some_and(|a| a != "uniform" && a != "range") => {

@@ -196,10 +196,7 @@ impl GroupCoordinatorShard {
                 self.sync(token, r, &mut step);
                 Ok(())
             }
-            GroupRequest::Heartbeat(r) => {
-                self.heartbeat(token, r, now, &mut step);
-                Ok(())
-            }
+            GroupRequest::Heartbeat(r) => self.heartbeat(token, r, now, &mut step),
             GroupRequest::Leave(r) => {
                 self.leave(token, r, now, &mut step);
                 Ok(())
@@ -211,10 +208,23 @@ impl GroupCoordinatorShard {
             GroupRequest::Delete(id) => self.delete_group(token, *id, &mut step),
             GroupRequest::OffsetDelete(id, partitions) => self.delete_offsets(token, *id, partitions, &mut step),
         };
-        if let Err(error) = result {
-            step.answer(token, request.refusal(error));
+        match result {
+            Err(error) => step.answer(token, request.refusal(error)),
+            Ok(()) if request.waits_for_writes() => self.wait_for_writes(token, &mut step, now),
+            Ok(()) => {}
         }
         step
+    }
+
+    /// An answer that rests on what is in memory waits until the last write under way is replicated, so that nobody acts on
+    /// what may be lost (`CoordinatorWriteEvent` without records).
+    fn wait_for_writes(&mut self, token: u64, step: &mut Step, now: Millis) {
+        let (None, Some(end)) = (&step.write, self.deferred.back().map(|d| d.end)) else { return };
+        let deadline = now + self.config.commit_timeout;
+        for answer in step.answers.extract_if(.., |a| a.token == token) {
+            let then = Then::Reply(token, answer.reply);
+            self.deferred.push_back(Deferred { end, deadline, then });
+        }
     }
 
     /// Runs one timer that is due, if there is one; to be called again until `None`.
@@ -333,13 +343,8 @@ impl GroupCoordinatorShard {
     /// Topics have changed: these exist now. KIP-848 groups look at theirs with the next heartbeat; offsets of topics that
     /// are gone are deleted.
     pub fn topics_changed(&mut self, topics: BTreeMap<TopicId, u16>) -> Step {
-        let changed: Vec<TopicId> = self
-            .topics
-            .keys()
-            .chain(topics.keys())
-            .copied()
-            .filter(|t| self.topics.get(t) != topics.get(t))
-            .collect();
+        let changed: Vec<TopicId> =
+            self.topics.keys().chain(topics.keys()).copied().filter(|t| self.topics.get(t) != topics.get(t)).collect();
         for group in self.groups.values_mut() {
             if let Group::Consumer(group) = group
                 && changed.iter().any(|t| group.is_subscribed(*t))

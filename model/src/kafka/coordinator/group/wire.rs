@@ -90,7 +90,9 @@ impl GroupReply {
     /// Size on the wire in bytes, header apart.
     pub fn bytes(&self) -> u32 {
         match self {
-            Self::OffsetCommit(_, p) | Self::TxnOffsetCommit(_, p) | Self::OffsetDelete(_, p) => 8 + 10 * p.len() as u32,
+            Self::OffsetCommit(_, p) | Self::TxnOffsetCommit(_, p) | Self::OffsetDelete(_, p) => {
+                8 + 10 * p.len() as u32
+            }
             Self::OffsetFetch(_, p) => 20 + 26 * p.len() as u32,
             Self::Join(r) => 100 + r.members.iter().map(|m| 50 + metadata_bytes(&m.metadata)).sum::<u32>(),
             Self::Sync(r) => 30 + assignment_bytes(&r.assignment),

@@ -8,6 +8,7 @@ use crate::base::{
     ProcessId, SimTime, Streams, TopicId,
 };
 use crate::kafka::controller::ControllerConfig;
+use crate::kafka::coordinator::group::GroupCoordinatorConfig;
 use crate::kafka::coordinator::transaction::TransactionConfig;
 use crate::kafka::log::LogConfig;
 use crate::kafka::messages::{Message, Reply, Request};
@@ -19,9 +20,10 @@ use std::sync::Arc;
 const CLIENT: Addr = Addr { process: ProcessId(9), port: Port(0) };
 /// One way over any link.
 const LATENCY: Nanos = Nanos::micros(200);
-/// The data topic and `__transaction_state`.
+/// The data topic, `__transaction_state` and `__consumer_offsets`.
 pub const DATA: TopicId = TopicId(0);
 pub const STATE: TopicId = TopicId(1);
+pub const OFFSETS: TopicId = TopicId(2);
 pub const PARTITIONS: u16 = 3;
 
 struct Conn {
@@ -84,9 +86,12 @@ impl Cluster {
                 transactions: TransactionConfig { state_log_num_partitions: PARTITIONS, ..Default::default() },
                 transaction_state_topic: Some(STATE),
                 transactional_ids: IdTable::new(["gatekeeper-0", "gatekeeper-1", "gatekeeper-2"]),
+                offsets_topic: Some(OFFSETS),
+                group_ids: IdTable::new(["orders"]),
+                groups: GroupCoordinatorConfig { topic_partitions: PARTITIONS, ..Default::default() },
                 ..BrokerConfig::default()
             },
-            topics: Arc::new([topic(DATA), topic(STATE)]),
+            topics: Arc::new([topic(DATA), topic(STATE), topic(OFFSETS)]),
             times: ServiceTimes::default(),
         };
         let mut cluster = Self {

@@ -1,6 +1,6 @@
 //! Transactions on three real nodes: the coordinator over a replicated log, markers over the network, failover.
 
-mod cluster;
+pub(super) mod cluster;
 
 use crate::base::{
     Batch, BatchKind, BrokerId, EventTime, Fix, Fixes, Millis, Nanos, Offset, ProducerEpoch, ProducerId, ProducerTag,

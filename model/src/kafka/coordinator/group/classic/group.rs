@@ -236,8 +236,7 @@ impl ClassicGroup {
         if self.state == ClassicState::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
         }
-        self.protocol_type.as_deref() == Some(protocol_type)
-            && protocols.iter().any(|p| self.supported_by_all(&p.name))
+        self.protocol_type.as_deref() == Some(protocol_type) && protocols.iter().any(|p| self.supported_by_all(&p.name))
     }
     /// Each member votes for the first of its protocols that all support; a tie goes by Java's order of names.
     pub(super) fn select_protocol(&self) -> Option<Name> {

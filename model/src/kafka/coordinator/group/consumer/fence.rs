@@ -93,7 +93,13 @@ impl GroupCoordinatorShard {
     }
 
     /// The member has had its rebalance timeout to leave the epoch in which it was told to give something up.
-    pub(in super::super) fn consumer_rebalance_expired(&mut self, id: GroupId, member: &Name, due: Due, step: &mut Step) {
+    pub(in super::super) fn consumer_rebalance_expired(
+        &mut self,
+        id: GroupId,
+        member: &Name,
+        due: Due,
+        step: &mut Step,
+    ) {
         let epoch = self.consumer_group(id).and_then(|g| g.epoch_of(member));
         if let Due::Epoch(told) = due
             && epoch == Some(told)

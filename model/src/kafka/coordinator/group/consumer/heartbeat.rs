@@ -75,8 +75,7 @@ impl GroupCoordinatorShard {
         if bump || !updated.is_reconciled_to(target_epoch) {
             let fixes = self.fixes;
             let owned = request.owned.as_deref();
-            let next =
-                Reconciliation { group, member: &updated, target: &target, target_epoch, owned, fixes }.step();
+            let next = Reconciliation { group, member: &updated, target: &target, target_epoch, owned, fixes }.step();
             if next != updated.current {
                 self.move_member(id, &mut updated, next, now, &mut records);
             }

@@ -26,7 +26,11 @@ impl Reconciliation<'_> {
         match current.state {
             MemberState::Stable if current.epoch == self.target_epoch && !unsubscribed => current.clone(),
             MemberState::UnrevokedPartitions if self.still_owns(&current.revoking) => {
-                if unsubscribed { self.give_up_unsubscribed() } else { current.clone() }
+                if unsubscribed {
+                    self.give_up_unsubscribed()
+                } else {
+                    current.clone()
+                }
             }
             // Also from unrevoked: a newer target may want more of it, in the epoch in which it is (**R**).
             _ => self.next(),
