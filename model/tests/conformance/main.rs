@@ -9,6 +9,7 @@ mod exempt;
 mod harness;
 mod rd_cluster;
 mod run_assignors;
+mod run_avro;
 mod run_controller;
 mod run_group;
 mod run_group_requests;
@@ -29,6 +30,7 @@ use harness::Family;
 
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
+    Family { name: "avro/payloads", run: run_avro::run },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/idempotent_sequences", run: run_java_producer::run },
