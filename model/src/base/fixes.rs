@@ -102,6 +102,9 @@ pub enum Fix {
     MemberIdBeforeJoin = 38,
     /// Planted: a classic member of another generation is refused; cleared: whoever is a member may sync and commit.
     GenerationFencing = 39,
+    /// KoP 1283: a read_committed fetch ends at the last stable offset; cleared: at the high watermark, so that records are
+    /// delivered whose transaction aborts later.
+    LastStableBounds = 40,
 }
 
 /// What stands behind a [`Fix`].
@@ -400,6 +403,13 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "planted",
         rule: "X-41",
         law: "protocol (I-34)",
+    },
+    FixInfo {
+        fix: Fix::LastStableBounds,
+        name: "last-stable-bounds",
+        ticket: "KoP 1283",
+        rule: "X-1, X-2",
+        law: "isolation (I-27)",
     },
 ];
 

@@ -84,8 +84,8 @@ impl<'a> Reader<'a> {
                 self.check_length(n)?;
                 self.take(n)
             }
-            // To fastavro it is `read(-n)`: everything that is left.
-            Err(_) if self.library == Library::FastAvro => self.take(self.left()),
+            // To fastavro never as many as were read.
+            Err(_) if self.library == Library::FastAvro => Err(DecodeError::Eof),
             Err(_) => Err(DecodeError::NegativeLength),
         }
     }

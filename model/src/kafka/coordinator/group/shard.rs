@@ -5,7 +5,7 @@
 //! changes then, so nothing has to be taken back. Answers that need their records to be replicated come from
 //! [`GroupCoordinatorShard::committed`].
 
-use super::classic::{ClassicGroup, Stored};
+use super::classic::{ClassicGroup, ClassicState, Stored};
 use super::committed::CommittedView;
 use super::config::{GroupCoordinatorConfig, TIMER_RETRY_BACKOFF};
 use super::consumer::ConsumerGroup;
@@ -103,6 +103,13 @@ pub enum Group {
     Consumer(Box<ConsumerGroup>),
 }
 impl Group {
+    /// Whether it has no members, and none on the way.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Classic(g) => g.state() == ClassicState::Empty,
+            Self::Consumer(g) => g.is_empty(),
+        }
+    }
     pub(super) fn is_subscribed(&self, topic: TopicId) -> bool {
         match self {
             Self::Classic(g) => g.is_subscribed(topic),
