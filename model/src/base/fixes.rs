@@ -325,28 +325,28 @@ pub const FIXES: &[FixInfo] = &[
         name: "claims-carry-generation",
         ticket: "KAFKA-12984",
         rule: "5.4 (cooperative)",
-        law: "protocol (I-34), layer",
+        law: "protocol (I-34)",
     },
     FixInfo {
         fix: Fix::StableOffsets,
         name: "stable-offsets",
         ticket: "KIP-447",
         rule: "X-44",
-        law: "isolation, layer",
+        law: "protocol (I-30)",
     },
     FixInfo {
         fix: Fix::ExpireFromEmpty,
         name: "expire-from-empty",
         ticket: "KIP-211",
         rule: "5.5 (expiry)",
-        law: "layer",
+        law: "protocol (I-30)",
     },
     FixInfo {
         fix: Fix::CommitByAssignmentEpoch,
         name: "commit-by-assignment-epoch",
         ticket: "KIP-1251",
         rule: "X-42",
-        law: "freshness",
+        law: "liveness",
     },
     FixInfo {
         fix: Fix::TxnCommitWithoutMember,
@@ -409,7 +409,7 @@ pub const FIXES: &[FixInfo] = &[
         name: "last-stable-bounds",
         ticket: "KoP 1283",
         rule: "X-1, X-2",
-        law: "isolation (I-27)",
+        law: "isolation",
     },
 ];
 

@@ -116,13 +116,18 @@ fn watched(shape: &Shape, record: &Avro<'_>) -> Value {
     json!([matches!(field("is_bot"), Some(Avro::Boolean(true))), number("shopper_id"), number("seq")])
 }
 
+/// The number as this JSON parser reads it back: it is off by a last digit now and then, in the recording as here.
+fn number(x: f64) -> Value {
+    serde_json::from_str(&json!(x).to_string()).unwrap_or(Value::Null)
+}
+
 fn value(shape: &Shape, v: &Avro<'_>) -> Value {
     match (shape, v) {
         (_, Avro::Null) => Value::Null,
         (_, Avro::Boolean(b)) => json!(b),
         (_, Avro::Long(n)) => json!(n),
-        (_, Avro::Float(x)) => json!(f64::from(*x)),
-        (_, Avro::Double(x)) => json!(x),
+        (_, Avro::Float(x)) => number(f64::from(*x)),
+        (_, Avro::Double(x)) => number(*x),
         (_, Avro::Bytes(b) | Avro::Fixed(b)) => json!(hex(b)),
         (_, Avro::Text(b)) => json!(java_string(b)),
         (Shape::Enum(symbols), Avro::Enum(i)) => json!(symbols[*i]),
