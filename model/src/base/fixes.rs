@@ -74,37 +74,40 @@ pub enum Fix {
     /// redpanda 21340: a marker for a producer without an open transaction here is written all the same; cleared: it is
     /// invalid, so a coordinator that sends its markers again never completes the transaction.
     ReplayedMarkerAccepted = 27,
+    /// KAFKA-18654 (4.0): a partition leader asks again for a V2 producer while its last transaction is not over; cleared: the
+    /// client is told at once and waits for its own backoff.
+    AddRetriedByLeader = 28,
     /// KAFKA-12984, KAFKA-13406, KAFKA-14639 (3.0 to 3.5): a sticky assignor believes the claim of the newest generation, and none of
     /// two equal ones; cleared: every claim, so that two members own one partition.
-    ClaimsCarryGeneration = 28,
+    ClaimsCarryGeneration = 29,
     /// KIP-447: OffsetFetch that requires stable offsets is refused while a transaction has some pending; cleared: it answers what
     /// was committed before.
-    StableOffsets = 29,
+    StableOffsets = 30,
     /// KIP-211 (KAFKA-4682): offsets of a classic group age from when it became empty; cleared: from their commit, while it lives too.
-    ExpireFromEmpty = 30,
+    ExpireFromEmpty = 31,
     /// KIP-1251 (4.3): an older member epoch may commit what the member has been assigned since; cleared: only the current epoch.
-    CommitByAssignmentEpoch = 31,
+    CommitByAssignmentEpoch = 32,
     /// KAFKA-18060 (4.0): a transactional commit without a member is taken by a KIP-848 group with members; cleared: UNKNOWN_MEMBER_ID.
-    TxnCommitWithoutMember = 32,
+    TxnCommitWithoutMember = 33,
     /// KIP-447: a transactional commit that names a member is fenced by the group; cleared: by the producer only, so a zombie commits.
-    TxnCommitFencedByGroup = 33,
+    TxnCommitFencedByGroup = 34,
     /// KAFKA-17507 (4.0): a marker's offsets are applied before it is answered; cleared: some time after it.
-    MarkerAppliedBeforeAnswer = 34,
+    MarkerAppliedBeforeAnswer = 35,
     /// KAFKA-15784 (3.7): pending offsets are known as soon as they are in the log; cleared: when they are replicated, so a marker in
     /// between finds none, and a later load of the log finds them.
-    OffsetsChangeWithLog = 35,
+    OffsetsChangeWithLog = 36,
     /// at its marker an offset is applied only if its record is newer than the current one's; cleared: always.
-    NewerOffsetRecordWins = 36,
+    NewerOffsetRecordWins = 37,
     /// KIP-848: a partition is given on when its owner has given it up; cleared: at once, so that it has two owners.
-    ReleaseBeforeAssign = 37,
+    ReleaseBeforeAssign = 38,
     /// KIP-394 (KAFKA-7610, 2.2): a dynamic member is given its id before it joins; cleared: each retried first join leaves a
     /// member behind that never comes back and holds up the rounds.
-    MemberIdBeforeJoin = 38,
+    MemberIdBeforeJoin = 39,
     /// Planted: a classic member of another generation is refused; cleared: whoever is a member may sync and commit.
-    GenerationFencing = 39,
+    GenerationFencing = 40,
     /// KoP 1283: a read_committed fetch ends at the last stable offset; cleared: at the high watermark, so that records are
     /// delivered whose transaction aborts later.
-    LastStableBounds = 40,
+    LastStableBounds = 41,
 }
 
 /// What stands behind a [`Fix`].
@@ -319,6 +322,13 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "redpanda 21340",
         rule: "T-34, T-35",
         law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::AddRetriedByLeader,
+        name: "add-retried-by-leader",
+        ticket: "KAFKA-18654",
+        rule: "4.8",
+        law: "freshness",
     },
     FixInfo {
         fix: Fix::ClaimsCarryGeneration,

@@ -6,7 +6,7 @@ use super::controller::messages::{ControllerReply, ControllerRequest};
 use super::coordinator::group::messages::{GroupReply, GroupRequest};
 use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
-use super::txn_messages::{CoordinatorReply, CoordinatorRequest};
+use super::txn_messages::{CoordinatorReply, CoordinatorRequest, TransactionalId};
 use crate::base::{
     Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId,
     TopicPartition, Wire,
@@ -138,6 +138,8 @@ pub struct ProduceRequest {
     pub timeout: Millis,
     /// Api version: from 10 on answers may carry the new leader, from 11 on TRANSACTION_ABORTABLE, from 12 on TV2.
     pub version: u8,
+    /// The producer's `transactional.id`, where it has one.
+    pub transactional_id: Option<TransactionalId>,
     /// The batches.
     pub batches: Vec<(TopicPartition, Arc<Batch>)>,
 }
@@ -431,6 +433,9 @@ impl Feed for Request {
                 c.u8(r.acks as u8);
                 r.timeout.feed(c);
                 c.u8(r.version);
+                if let Some(id) = r.transactional_id {
+                    c.u32(id.0);
+                }
                 r.batches.feed(c);
             }
             Self::Fetch(r) => {

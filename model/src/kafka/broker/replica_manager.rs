@@ -14,6 +14,7 @@
 //! | fetcher of a broker | [`ReplicaManager::fetcher_deadline`] | [`ReplicaManager::drive_fetcher`] |
 //! | sender of ISR changes | [`ReplicaManager::alter_deadline`] | [`ReplicaManager::poll_alter`] |
 
+mod appending;
 mod fetching;
 mod metadata;
 mod timers;
@@ -22,7 +23,7 @@ use super::delayed_fetch::DelayedFetches;
 use super::fetcher::{FetcherAction, FetcherConfig, ReplicaFetcher};
 use super::{AlterPartitionManager, Partitions};
 use crate::base::{
-    Batch, BrokerEpoch, BrokerId, Domain, Event, Fixes, LeaderEpoch, Millis, Offset, Stream, Streams, TopicPartition,
+    BrokerEpoch, BrokerId, Domain, Event, Fixes, LeaderEpoch, Millis, Offset, Stream, Streams, TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::log::LogWrite;
@@ -31,11 +32,12 @@ use crate::kafka::messages::{
     OffsetsForLeaderEpochRequest, ProduceReply, ProducedPartition,
 };
 use crate::kafka::partition::{
-    AlterPartition, AlterPartitionAnswer, BrokerTable, Partition, PartitionCx, PartitionOutput, Produce,
+    AlterPartition, AlterPartitionAnswer, BrokerTable, Partition, PartitionCx, PartitionOutput,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use timers::Timers;
+
+pub use appending::VerifiedBatch;
 
 /// Settings of a broker's replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,64 +230,6 @@ impl ReplicaManager {
     }
 
     // ---- requests of clients and followers
-
-    /// Takes a produce request. Tokens ascend.
-    pub fn produce(
-        &mut self,
-        now: Millis,
-        token: u64,
-        acks: i8,
-        timeout: Millis,
-        batches: &[(TopicPartition, Arc<Batch>)],
-        out: &mut Vec<ReplicaOutput>,
-    ) {
-        self.append(now, &Produce::client(token, acks, timeout), batches, out);
-    }
-
-    /// Takes an append: of a producer, or of the broker itself (markers, records of its coordinators). Answered as
-    /// [`ReplicaOutput::Produced`]. Tokens ascend.
-    pub fn append(
-        &mut self,
-        now: Millis,
-        how: &Produce,
-        batches: &[(TopicPartition, Arc<Batch>)],
-        out: &mut Vec<ReplicaOutput>,
-    ) {
-        let Produce { token, acks, timeout, .. } = *how;
-        let answers: Vec<_> = batches.iter().map(|(tp, _)| (*tp, None)).collect();
-        let deadline = now + timeout;
-        self.produces.insert(token, ProduceInFlight { acks, deadline, missing: answers.len(), answers });
-        for (tp, batch) in batches {
-            if self.on_partition(now, *tp, |p, cx| p.produce(batch, how, cx).is_ok()).is_none() {
-                let error = self.partitions.get_or_error(*tp).err().unwrap_or(ErrorCode::NotLeaderOrFollower);
-                let (base, log_start) = (Offset::UNKNOWN, Offset::UNKNOWN);
-                let answer = ProducedPartition { tp: *tp, error, base, log_start, leader: None };
-                self.inner.push(PartitionOutput::Produced { token, answer });
-            }
-        }
-        if batches.is_empty() {
-            self.produced(token, None, out);
-        }
-        self.settle(now, out);
-        if self.produces.contains_key(&token) {
-            self.requests_due = self.requests_due.min(deadline);
-        }
-    }
-
-    /// Appends a batch of a coordinator of this broker and gives its offset at once; that it is replicated shows by the high
-    /// watermark alone. `how` carries a token that nobody waits for.
-    pub fn append_now(
-        &mut self,
-        now: Millis,
-        how: &Produce,
-        tp: TopicPartition,
-        batch: &Arc<Batch>,
-        out: &mut Vec<ReplicaOutput>,
-    ) -> Result<Offset, ErrorCode> {
-        let appended = self.on_partition(now, tp, |p, cx| p.produce(batch, how, cx));
-        self.settle(now, out);
-        appended.unwrap_or(Err(ErrorCode::NotLeaderOrFollower)).map(|a| a.appended.first)
-    }
 
     /// Takes a fetch request of a consumer or follower. Tokens ascend.
     pub fn fetch(&mut self, now: Millis, token: u64, request: &FetchRequest, out: &mut Vec<ReplicaOutput>) {

@@ -11,6 +11,7 @@ use super::producer_ids::ProducerIds;
 use super::shutdown::Phase;
 use super::to_controller::ToController;
 use super::transactions::Transactions;
+use super::verification::Verification;
 use super::{Node, NodeCx};
 use crate::base::{BrokerEpoch, Millis, Nanos, Offset, QuorumRole, TopicPartition};
 use crate::kafka::broker::{ReplicaManager, ReplicaManagerConfig};
@@ -63,6 +64,7 @@ impl Node {
             fetcher_conns: BTreeMap::new(),
             producer_ids: ProducerIds::default(),
             transactions: Transactions::new(b, cx.fixes, now),
+            verification: Verification::default(),
             groups: Groups::new(b, cx.stream("group members"), cx.fixes),
             hide_topics: false,
             hidden: BTreeMap::new(),

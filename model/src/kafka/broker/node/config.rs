@@ -29,8 +29,10 @@ pub const PRODUCER_IDS: Port = Port(6);
 pub const TXN_MARKERS: Port = Port(7);
 /// The scheduler of the transaction coordinator: loads partitions, scans.
 pub const TRANSACTIONS: Port = Port(8);
+/// Questions about transactions on their way to their coordinators.
+pub const ADD_PARTITIONS: Port = Port(9);
 /// The thread of the group coordinator: loads partitions, runs timers.
-pub const GROUPS: Port = Port(9);
+pub const GROUPS: Port = Port(10);
 /// The fetcher from broker n is port 16 + n.
 pub const FETCHERS: u16 = 16;
 
@@ -125,6 +127,10 @@ pub struct BrokerConfig {
     pub transactions: TransactionConfig,
     /// Feature `transaction.version` of the cluster (2).
     pub transaction_version: TransactionVersion,
+    /// `add.partitions.to.txn.retry.backoff.ms` (20).
+    pub add_partitions_retry_backoff: Millis,
+    /// `add.partitions.to.txn.retry.backoff.max.ms` (100): how long a partition leader asks again for a client.
+    pub add_partitions_retry_backoff_max: Millis,
     /// The topic that is `__transaction_state`, if there is one.
     pub transaction_state_topic: Option<TopicId>,
     /// Names of the transactional ids.
@@ -151,6 +157,8 @@ impl Default for BrokerConfig {
             log: LogConfig::default(),
             transactions: TransactionConfig::default(),
             transaction_version: TransactionVersion::V2,
+            add_partitions_retry_backoff: Millis(20),
+            add_partitions_retry_backoff_max: Millis(100),
             transaction_state_topic: None,
             transactional_ids: IdTable::default(),
             offsets_topic: None,

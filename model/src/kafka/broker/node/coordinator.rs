@@ -4,6 +4,7 @@ use super::transactions::Asked;
 use super::{Node, NodeCx};
 use crate::base::{ConnId, ProducerEpoch, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::kafka::broker_messages::{AddPartitionsEntry, BrokerReply};
 use crate::kafka::coordinator::transaction::{
     AddPartitions, EndRequest, InitProducerId, Token, TransactionReply, TransactionVersion,
 };
@@ -18,8 +19,9 @@ impl Node {
         body: CoordinatorRequest,
         cx: &mut NodeCx<'_>,
     ) {
-        // A client that names no version of its own registers partitions itself, so its transactions are not of V2.
-        let version = self.config.broker.transaction_version.min(TransactionVersion::V1);
+        // A client that registers partitions itself (AddPartitionsToTxn up to v3) does not speak V2; nothing finer is told
+        // apart (`TransactionVersion.transactionVersionForAddPartitionsToTxn`).
+        let version = TransactionVersion::V0;
         match body {
             CoordinatorRequest::Find(key) => {
                 let reply = self.find_coordinator(key);
@@ -41,13 +43,8 @@ impl Node {
                 self.coordinate(cx, |c, step| c.init_producer_id(token, &request, step));
             }
             CoordinatorRequest::AddPartitions { id, producer, epoch, partitions } => {
-                let unknown = |tp: &TopicPartition| self.image.partition(*tp).is_none();
-                if partitions.iter().any(unknown) {
-                    let error = |tp: &TopicPartition| match unknown(tp) {
-                        true => (*tp, ErrorCode::UnknownTopicOrPartition),
-                        false => (*tp, ErrorCode::OperationNotAttempted),
-                    };
-                    let reply = CoordinatorReply::AddPartitions(partitions.iter().map(error).collect());
+                if let Some(errors) = self.unknown_partitions(&partitions) {
+                    let reply = CoordinatorReply::AddPartitions(errors);
                     return self.answer_client(conn, correlation, Reply::Coordinator(reply));
                 }
                 let token = self.transaction_token(conn, correlation, Asked::AddPartitions(partitions.clone()));
@@ -80,6 +77,58 @@ impl Node {
         token
     }
 
+    /// A partition leader asks about transactions, or adds to them (KIP-890).
+    pub(super) fn leader_request(
+        &mut self,
+        conn: ConnId,
+        correlation: u32,
+        transactions: &[AddPartitionsEntry],
+        cx: &mut NodeCx<'_>,
+    ) {
+        let request = self.channels.token(conn, correlation);
+        self.transactions.leader_requests.begin(request, transactions.iter().map(|t| &t.partitions));
+        for (n, t) in transactions.iter().enumerate() {
+            let asked = AddPartitions {
+                id: t.id,
+                producer: t.producer,
+                epoch: t.epoch,
+                partitions: &t.partitions,
+                version: TransactionVersion::V2,
+            };
+            let refused = if t.verify_only {
+                Some(self.transactions.coordinator.verify_partitions(&asked))
+            } else {
+                self.unknown_partitions(&t.partitions)
+            };
+            if let Some(errors) = refused {
+                let gather = &mut self.transactions.leader_requests;
+                errors.iter().enumerate().for_each(|(p, (_, error))| gather.decided(request, n, p, *error));
+            } else {
+                let token = Token(self.channels.own_token());
+                let place = Asked::Leader { request, transaction: n, partitions: t.partitions.len() };
+                self.transactions.asked.insert(token, place);
+                self.coordinate(cx, |c, step| c.add_partitions(token, &asked, step));
+            }
+        }
+        self.answer_leaders();
+    }
+    fn answer_leaders(&mut self) {
+        for (token, results) in self.transactions.leader_requests.take_done() {
+            if let Some((conn, correlation)) = self.channels.take(token) {
+                self.answer_client(conn, correlation, Reply::Broker(BrokerReply::AddPartitionsToTxn(results)));
+            }
+        }
+    }
+    /// One partition that this broker's metadata does not have refuses all.
+    fn unknown_partitions(&self, partitions: &[TopicPartition]) -> Option<Vec<(TopicPartition, ErrorCode)>> {
+        let unknown = |tp: &TopicPartition| self.image.partition(*tp).is_none();
+        let error = |tp: &TopicPartition| match unknown(tp) {
+            true => (*tp, ErrorCode::UnknownTopicOrPartition),
+            false => (*tp, ErrorCode::OperationNotAttempted),
+        };
+        partitions.iter().any(unknown).then(|| partitions.iter().map(error).collect())
+    }
+
     /// The partition of `__consumer_offsets` that holds a group.
     fn offsets_partition(&self, group: u32) -> Option<TopicPartition> {
         let topic = self.config.broker.offsets_topic?;
@@ -109,6 +158,13 @@ impl Node {
     /// The coordinator has answered.
     pub(super) fn answer_transaction(&mut self, token: Token, reply: TransactionReply) {
         let Some(asked) = self.transactions.asked.remove(&token) else { return };
+        if let (Asked::Leader { request, transaction, partitions }, TransactionReply::AddPartitions(error)) =
+            (&asked, reply)
+        {
+            let gather = &mut self.transactions.leader_requests;
+            (0..*partitions).for_each(|p| gather.decided(*request, *transaction, p, error));
+            return self.answer_leaders();
+        }
         let Some((conn, correlation)) = self.channels.take(token.0) else { return };
         let reply = match (reply, asked) {
             (TransactionReply::InitProducerId { error, producer, epoch }, _) => {

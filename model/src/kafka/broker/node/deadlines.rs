@@ -1,7 +1,8 @@
 //! The deadlines of a node's ports: told to the kernel when they have changed.
 
 use super::config::{
-    ALTER, BROKER, CONTROLLER, GROUPS, LIFECYCLE, MAIN, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS, fetcher_port,
+    ADD_PARTITIONS, ALTER, BROKER, CONTROLLER, GROUPS, LIFECYCLE, MAIN, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS,
+    fetcher_port,
 };
 use super::shutdown::Phase;
 use super::{Node, NodeCx};
@@ -68,18 +69,20 @@ impl Node {
         if !self.config.is_broker {
             return;
         }
-        let requests = if self.channels.has_ready() { Millis::ZERO } else { self.replicas.request_deadline() };
+        let ready = self.channels.has_ready() || self.verification.has_decided();
+        let requests = if ready { Millis::ZERO } else { self.replicas.request_deadline() };
         due.set(BROKER, requests, cx);
         due.set(MAIN, self.replicas.timer_deadline(), cx);
         let life = self.lifecycle.as_ref().and_then(BrokerLifecycle::deadline).unwrap_or(Millis::MAX);
         due.set(LIFECYCLE, life.min(self.life_channel.deadline()), cx);
         due.set(ALTER, self.alter_channel.deadline().min(self.replicas.alter_deadline()), cx);
         due.set(PRODUCER_IDS, self.ids_channel.deadline(), cx);
+        due.set(ADD_PARTITIONS, self.verification.deadline(), cx);
         // Without the topic there is nothing to scan.
         if self.config.broker.transaction_state_topic.is_some() {
             due.set(TRANSACTIONS, self.transactions.deadline(), cx);
             let passes = self.transactions.coordinator.marker_deadline();
-            due.set(TXN_MARKERS, passes.min(self.transactions.links.deadline()), cx);
+            due.set(TXN_MARKERS, passes.min(self.transactions.marker_links.deadline()), cx);
         }
         if self.config.broker.offsets_topic.is_some() {
             due.set(GROUPS, self.groups.deadline(), cx);

@@ -9,6 +9,7 @@
 //! | [`config::ALTER`] | ISR changes on their way to the controller | `alter.rs` |
 //! | [`config::PRODUCER_IDS`] | producer ids on their way from it | `producer_ids.rs` |
 //! | [`config::METADATA`] | metadata being applied | `metadata.rs` |
+//! | [`config::ADD_PARTITIONS`] | sender of questions about transactions | `verification.rs` |
 //! | [`config::TXN_MARKERS`] | sender of transaction markers | `markers.rs` |
 //! | [`config::TRANSACTIONS`] | scheduler of the transaction coordinator | `transactions.rs` |
 //! | [`config::GROUPS`] | timers and loading of the group coordinator | `groups.rs` |
@@ -20,12 +21,14 @@
 
 mod alter;
 mod boot;
+mod broker_links;
 mod channels;
 pub mod config;
 mod coordinator;
 mod deadlines;
 pub mod disk;
 mod fetchers;
+mod gather;
 mod groups;
 mod life;
 mod markers;
@@ -39,6 +42,7 @@ mod shutdown;
 mod to_controller;
 mod topics;
 mod transactions;
+mod verification;
 mod views;
 mod write_markers;
 
@@ -58,8 +62,8 @@ use crate::kafka::messages::Message;
 use crate::kafka::quorum::{BrokerLifecycle, BrokerState, Output, Raft, ReplyTo};
 use channels::RequestChannels;
 use config::{
-    ALTER, BROKER, CONTROLLER, FETCHERS, GROUPS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, TRANSACTIONS,
-    TXN_MARKERS,
+    ADD_PARTITIONS, ALTER, BROKER, CONTROLLER, FETCHERS, GROUPS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS,
+    TRANSACTIONS, TXN_MARKERS,
 };
 use deadlines::Deadlines;
 use disk::{NodeDisk, NodeWrite, partition_file};
@@ -72,6 +76,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use to_controller::ToController;
 use transactions::Transactions;
+use verification::Verification;
 
 /// The context of a node.
 pub type NodeCx<'a> = Cx<'a, Message, NodeWrite>;
@@ -123,6 +128,7 @@ pub struct Node {
     fetcher_conns: BTreeMap<BrokerId, ConnId>,
     producer_ids: ProducerIds,
     transactions: Transactions,
+    verification: Verification,
     groups: Groups,
     hide_topics: bool,
     /// Topics that metadata answers leave out on an operator's order, and how many answers still do.
@@ -166,6 +172,7 @@ impl Process for Node {
             (ALTER, input) => self.alter_input(input, cx),
             (PRODUCER_IDS, input) => self.ids_input(input, cx),
             (METADATA, _) => self.metadata_input(cx),
+            (ADD_PARTITIONS, input) => self.verification_input(input, cx),
             (TXN_MARKERS, input) => self.markers_input(input, cx),
             (TRANSACTIONS, input) => self.transactions_input(&input, cx),
             (GROUPS, input) => self.groups_input(&input, cx),

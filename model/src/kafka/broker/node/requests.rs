@@ -14,6 +14,7 @@ impl Node {
         match input {
             Input::Wake => {
                 self.replicas.expire_requests(cx.millis(), &mut self.outputs);
+                self.append_verified(cx);
                 // One a step: its answer leaves before the same connection has another one.
                 if let Some((conn, correlation, body)) = self.channels.next() {
                     self.request(conn, correlation, body, cx);
@@ -43,6 +44,9 @@ impl Node {
             Request::Produce(r) => {
                 let records: u64 = r.batches.iter().map(|(_, b)| u64::from(b.records)).sum();
                 self.work = self.work + Nanos(times.record.0 * records);
+                if r.transactional_id.is_some() {
+                    return self.produce_transactional(conn, correlation, r, cx);
+                }
                 let token = self.channels.token(conn, correlation);
                 self.replicas.produce(now, token, r.acks, r.timeout, &r.batches, &mut self.outputs);
                 return;
@@ -71,6 +75,9 @@ impl Node {
             Request::Coordinator(r) => return self.coordinator_request(conn, correlation, r, cx),
             Request::Broker(BrokerRequest::WriteTxnMarkers(markers)) => {
                 return self.write_txn_markers(conn, correlation, &markers, cx);
+            }
+            Request::Broker(BrokerRequest::AddPartitionsToTxn(transactions)) => {
+                return self.leader_request(conn, correlation, &transactions, cx);
             }
             // Not served on this listener: the connection is closed, as for any api that a listener does not expose.
             Request::Controller(_) | Request::Quorum(_) => {

@@ -3,12 +3,14 @@
 //!
 //! Requests are in `coordinator.rs`, markers on their way in `markers.rs`, markers that arrive in `write_markers.rs`.
 
-use super::markers::MarkerLinks;
+use super::broker_links::BrokerLinks;
+use super::config::TXN_MARKERS;
+use super::gather::Gather;
 use super::producer_ids::ProducerIds;
-use super::write_markers::MarkerRequests;
 use super::{Node, NodeCx};
 use crate::base::{BrokerId, Fixes, Input, Millis, Offset, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::kafka::broker_messages::BrokerRequest;
 use crate::kafka::controller::MetadataImage;
 use crate::kafka::coordinator::transaction::{
     AppendId, MarkerDestination, PartitionLeaders, ProducerIdManager, Step, Token, TransactionCoordinator,
@@ -30,15 +32,25 @@ pub(super) enum Asked {
     Plain,
     AddPartitions(Vec<TopicPartition>),
     AddOffsets,
+    /// A transaction of another broker's AddPartitionsToTxn: the request, its place there, how many partitions it has.
+    Leader {
+        request: u64,
+        transaction: usize,
+        partitions: usize,
+    },
 }
 
 /// The coordinator and what is under way around it.
 #[derive(Clone, Debug)]
 pub(super) struct Transactions {
     pub(super) coordinator: TransactionCoordinator,
-    pub(super) links: MarkerLinks,
+    pub(super) marker_links: BrokerLinks,
     /// WriteTxnMarkers requests of other brokers.
-    pub(super) marker_requests: MarkerRequests,
+    pub(super) marker_requests: Gather,
+    /// Markers being appended, by token: request, marker, partition.
+    pub(super) marker_appends: BTreeMap<u64, (u64, usize, usize)>,
+    /// AddPartitionsToTxn requests of other brokers.
+    pub(super) leader_requests: Gather,
     /// Requests of clients without an answer.
     pub(super) asked: BTreeMap<Token, Asked>,
     /// Appends to the log of transactions, by the token of the append.
@@ -58,8 +70,10 @@ impl Transactions {
         let ids = config.transactional_ids.clone();
         Self {
             coordinator: TransactionCoordinator::new(config.transactions, ids, fixes, now),
-            links: MarkerLinks::default(),
-            marker_requests: MarkerRequests::default(),
+            marker_links: BrokerLinks::new(TXN_MARKERS),
+            marker_requests: Gather::default(),
+            marker_appends: BTreeMap::new(),
+            leader_requests: Gather::default(),
             asked: BTreeMap::new(),
             appends: BTreeMap::new(),
             stored: VecDeque::new(),
@@ -76,7 +90,9 @@ impl Transactions {
             self.stored.push_back((append, error));
             return true;
         }
-        self.marker_requests.produced(token, error)
+        let Some((request, marker, partition)) = self.marker_appends.remove(&token) else { return false };
+        self.marker_requests.decided(request, marker, partition, error);
+        true
     }
     /// When the scheduler has something to do.
     pub(super) fn deadline(&self) -> Millis {
@@ -163,7 +179,8 @@ impl Node {
             TransactionOutput::SendMarkers { to, markers } => {
                 let Some(addr) = self.config.addr(to, super::config::BROKER) else { return };
                 let timeout = self.config.broker.transactions.request_timeout;
-                self.transactions.links.send(to, addr, markers, timeout, cx);
+                let request = BrokerRequest::WriteTxnMarkers(markers);
+                self.transactions.marker_links.send(to, addr, request, timeout, cx);
             }
         }
     }

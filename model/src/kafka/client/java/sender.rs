@@ -303,7 +303,7 @@ impl Sender {
             batches.push((batch.tp, batch.seal(false)));
         }
         let (acks, timeout, version) = (self.config.acks, self.config.request_timeout, self.config.produce_version);
-        let body = Request::Produce(ProduceRequest { acks, timeout, version, batches });
+        let body = Request::Produce(ProduceRequest { acks, timeout, version, transactional_id: None, batches });
         let correlation = net.send(node, body, acks != 0, now);
         self.requests.insert(correlation, ids);
     }

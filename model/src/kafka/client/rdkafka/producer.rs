@@ -614,6 +614,7 @@ impl RdProducer {
                     acks: self.config.acks,
                     timeout: self.config.request_timeout,
                     version: 10,
+                    transactional_id: None,
                     batches: vec![(*tp, o.batch)],
                 });
                 let deadline = now.saturating_add(self.config.socket_timeout().min(o.expires_in));

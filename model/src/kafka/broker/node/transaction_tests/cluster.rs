@@ -63,6 +63,10 @@ fn process(id: BrokerId) -> ProcessId {
 impl Cluster {
     /// Formed: every partition has a leader and three members in its ISR.
     pub fn formed(fixes: Fixes) -> Self {
+        Self::with_verification(fixes, true)
+    }
+    /// The same; `transaction.partition.verification.enable` as given.
+    pub fn with_verification(fixes: Fixes, transaction_verification: bool) -> Self {
         let ids: Vec<BrokerId> = (1..=3).map(BrokerId).collect();
         let rotated = |n: usize| -> Arc<[BrokerId]> { (0..3).map(|i| ids[(n + i) % 3]).collect() };
         let topic = |topic| TopicSpec {
@@ -82,12 +86,12 @@ impl Cluster {
             raft: RaftConfig::new(*id, &ids),
             controller: Arc::new(ControllerConfig::default()),
             broker: BrokerConfig {
-                log: LogConfig { transaction_verification: false, ..LogConfig::default() },
+                log: LogConfig { transaction_verification, ..LogConfig::default() },
                 transactions: TransactionConfig { state_log_num_partitions: PARTITIONS, ..Default::default() },
                 transaction_state_topic: Some(STATE),
                 transactional_ids: IdTable::new(["gatekeeper-0", "gatekeeper-1", "gatekeeper-2"]),
                 offsets_topic: Some(OFFSETS),
-                group_ids: IdTable::new(["orders"]),
+                group_ids: IdTable::new(["gatekeeper"]),
                 groups: GroupCoordinatorConfig { topic_partitions: PARTITIONS, ..Default::default() },
                 ..BrokerConfig::default()
             },

@@ -1,6 +1,7 @@
 //! Transactions on three real nodes: the coordinator over a replicated log, markers over the network, failover.
 
 pub(super) mod cluster;
+mod verification;
 
 use crate::base::{
     Batch, BatchKind, BrokerId, EventTime, Fix, Fixes, Millis, Nanos, Offset, ProducerEpoch, ProducerId, ProducerTag,
@@ -10,8 +11,9 @@ use crate::kafka::ErrorCode;
 use crate::kafka::coordinator::transaction::TransactionState;
 use crate::kafka::log::{Isolation, ReadLimit};
 use crate::kafka::messages::{ProduceRequest, Reply, Request};
-use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, TransactionalId};
-use cluster::{Cluster, DATA, PARTITIONS};
+use crate::kafka::placement::{coordinator_partition, string_hash};
+use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, GroupId, TransactionalId};
+use cluster::{Cluster, DATA, OFFSETS, PARTITIONS};
 use std::sync::Arc;
 
 const ID: TransactionalId = TransactionalId(0);
@@ -90,12 +92,17 @@ impl Producer {
         ))
     }
     fn produce(&mut self, c: &mut Cluster, partition: u16) -> ErrorCode {
+        self.produce_as(c, partition, 11)
+    }
+    /// Produces one record with a request of that version, and no second time.
+    fn produce_as(&mut self, c: &mut Cluster, partition: u16, version: u8) -> ErrorCode {
         let sequence = &mut self.sequence[usize::from(partition)];
         let tag = ProducerTag { id: self.id, epoch: self.epoch, base_sequence: Sequence(*sequence) };
         let batch = Arc::new(Batch::sized(1, 161, tag, true, EventTime(c.now.millis().0)));
         *sequence += 1;
         let batches = vec![(data(partition), batch)];
-        let request = ProduceRequest { acks: -1, timeout: Millis(30_000), version: 11, batches };
+        let request =
+            ProduceRequest { acks: -1, timeout: Millis(30_000), version, transactional_id: Some(ID), batches };
         let to = leader(c, data(partition));
         match c.call(to, Request::Produce(request)) {
             Reply::Produce(reply) => reply.partitions[0].error,
@@ -164,6 +171,23 @@ fn partitions_that_do_not_exist_are_not_added() {
     let errors: Vec<_> = list.iter().map(|(_, e)| *e).collect();
     assert_eq!(errors, [ErrorCode::OperationNotAttempted, ErrorCode::UnknownTopicOrPartition]);
     assert_eq!(state(&mut c), Some(TransactionState::Empty));
+}
+
+/// 4.5: a group's offsets are a partition like others, the one that holds the group.
+#[test]
+fn offsets_are_added_by_the_hash_of_their_group() {
+    let mut c = Cluster::formed(Fixes::ALL);
+    let p = Producer::init(&mut c, Millis(60_000));
+    let request = CoordinatorRequest::AddOffsets { id: ID, producer: p.id, epoch: p.epoch, group: GroupId(0) };
+    assert_eq!(error_of(&coordinate(&mut c, request)), ErrorCode::None);
+    let partition = coordinator_partition(string_hash("gatekeeper"), PARTITIONS);
+    let tp = TopicPartition { topic: OFFSETS, partition };
+    let at = find(&mut c);
+    let metadata = c.node(at).and_then(|n| n.transaction_coordinator().state().metadata(ID).ok().flatten());
+    assert_eq!(metadata.map(|m| m.partitions.iter().copied().collect::<Vec<_>>()), Some(vec![tp]));
+    let asked = Request::Coordinator(CoordinatorRequest::Find(CoordinatorKey::Group(GroupId(0))));
+    let Reply::Coordinator(CoordinatorReply::Find { node, .. }) = c.call(at, asked) else { panic!("another answer") };
+    assert_eq!(node, leader(&c, tp));
 }
 
 /// A transaction whose commit has just been answered, and its coordinator.
@@ -257,6 +281,24 @@ fn markers_that_are_written_again_are_accepted() {
         assert_eq!(state(&mut c), Some(end));
         let twice = (0..PARTITIONS).filter(|p| markers(&mut c, *p).0 == [COMMIT, COMMIT]).count();
         assert_eq!(twice, if end == TransactionState::CompleteCommit { 3 } else { 0 });
+    }
+}
+
+/// Nobody remembers anything: the log alone says that the transaction is to be committed.
+#[test]
+fn what_is_prepared_is_committed_after_all_brokers_have_died() {
+    let (mut c, p, _) = prepared(Fixes::ALL, Nanos::ZERO);
+    let brokers: Vec<BrokerId> = (1..=3).map(BrokerId).collect();
+    brokers.iter().for_each(|id| c.kill(*id));
+    c.pass(10_000);
+    brokers.iter().for_each(|id| c.start(*id));
+    c.pass(40_000);
+    assert_eq!(p.end(&mut c, COMMIT), ErrorCode::None, "a retried commit");
+    assert_eq!(state(&mut c), Some(TransactionState::CompleteCommit));
+    assert_eq!(open_partitions(&mut c), 0);
+    for partition in 0..PARTITIONS {
+        let (found, _) = markers(&mut c, partition);
+        assert!(found.iter().all(|commit| *commit) && !found.is_empty(), "partition {partition}: {found:?}");
     }
 }
 

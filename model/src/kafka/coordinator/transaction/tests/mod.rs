@@ -1,8 +1,10 @@
 //! The coordinator on a bench: a log that answers when it is told to, brokers that answer when they are told to.
 
 mod catalogue;
+mod exhaustive;
 mod failover;
 mod markers;
+mod properties;
 mod timers;
 
 use super::*;
@@ -18,6 +20,7 @@ const T1: TopicPartition = TopicPartition::new(1, 1);
 const COMMIT: bool = true;
 const ABORT: bool = false;
 
+#[derive(Clone)]
 struct Ids(i64);
 impl ProducerIdManager for Ids {
     fn generate(&mut self) -> Result<ProducerId, ErrorCode> {
@@ -25,7 +28,7 @@ impl ProducerIdManager for Ids {
         Ok(ProducerId(self.0))
     }
 }
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Leaders(BTreeMap<TopicPartition, MarkerDestination>);
 impl PartitionLeaders for Leaders {
     fn destination(&self, tp: TopicPartition) -> MarkerDestination {
@@ -33,6 +36,7 @@ impl PartitionLeaders for Leaders {
     }
 }
 
+#[derive(Clone)]
 struct Bench {
     coordinator: TransactionCoordinator,
     config: TransactionConfig,
@@ -47,7 +51,7 @@ struct Bench {
     appends: VecDeque<(AppendId, Vec<TransactionLogRecord>)>,
     /// WriteTxnMarkers requests since they were last taken.
     sent: Vec<(BrokerId, Vec<TxnMarkerEntry>)>,
-    replies: Vec<TransactionReply>,
+    replies: Vec<(Token, TransactionReply)>,
 }
 
 impl Bench {
@@ -82,7 +86,7 @@ impl Bench {
             match output {
                 TransactionOutput::Append { append, records, .. } => self.appends.push_back((append, records)),
                 TransactionOutput::SendMarkers { to, markers } => self.sent.push((to, markers)),
-                TransactionOutput::Reply { reply, .. } => self.replies.push(reply),
+                TransactionOutput::Reply { token, reply } => self.replies.push((token, reply)),
             }
         }
         given
@@ -101,7 +105,7 @@ impl Bench {
         }
     }
     fn reply(&mut self) -> TransactionReply {
-        self.replies.pop().expect("a reply")
+        self.replies.pop().expect("a reply").1
     }
     fn init(&mut self, timeout: i64) -> TransactionReply {
         let request = InitProducerId {

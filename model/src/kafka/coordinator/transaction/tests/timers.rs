@@ -106,7 +106,7 @@ fn a_coordinator_with_an_earlier_clock_goes_on() {
         b.now = Millis(300);
         b.ask_end(0, COMMIT);
         b.ack(ErrorCode::None);
-        let told = b.replies.pop().map(|r| match r {
+        let told = b.replies.pop().map(|(_, reply)| match reply {
             TransactionReply::EndTxn { error, .. } => error,
             other => panic!("{other:?}"),
         });
