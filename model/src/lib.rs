@@ -9,3 +9,4 @@ pub mod actor;
 pub mod app;
 pub mod base;
 pub mod kafka;
+pub mod registry;

@@ -48,7 +48,7 @@ fn imports_point_down() {
     let mut wrong = absent("model/src", &["use sim::", "sim::", "madsim::"]);
     wrong.extend(absent("model/src/base", &["crate::kafka", "crate::app", "crate::actor"]));
     wrong.extend(absent("model/src/kafka", &["crate::app", "crate::actor"]));
-    for part in ["log", "partition", "controller", "quorum", "broker"] {
+    for part in ["log", "partition", "controller", "quorum", "broker", "coordinator"] {
         wrong.extend(absent(&format!("model/src/kafka/{part}"), &["kafka::client"]));
     }
     for part in ["log", "partition"] {

@@ -133,6 +133,9 @@ pub enum Fix {
     /// librdkafka 3575 (1.8.2): a gap in a transaction's sequence must be aborted; cleared: the epoch is raised in the middle of
     /// it, what was stored before stays outside, and the commit succeeds.
     TransactionalGapAborts = 51,
+    /// KoP 1283: a read_committed fetch ends at the last stable offset; cleared: at the high watermark, so that records are
+    /// delivered whose transaction aborts later.
+    LastStableBounds = 52,
 }
 
 /// What stands behind a [`Fix`].
@@ -509,6 +512,13 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "librdkafka 3575",
         rule: "P-32",
         law: "layer",
+    },
+    FixInfo {
+        fix: Fix::LastStableBounds,
+        name: "last-stable-bounds",
+        ticket: "KoP 1283",
+        rule: "X-1, X-2",
+        law: "isolation",
     },
 ];
 

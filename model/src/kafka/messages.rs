@@ -3,6 +3,7 @@
 use super::ErrorCode;
 use super::broker_messages::{BrokerReply, BrokerRequest};
 use super::controller::messages::{ControllerReply, ControllerRequest};
+use super::coordinator::group::messages::{GroupReply, GroupRequest};
 use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
 use super::txn_messages::{CoordinatorReply, CoordinatorRequest, TransactionalId};
@@ -54,6 +55,8 @@ pub enum Request {
     Quorum(QuorumRequest),
     /// To, or about, a transaction or group coordinator.
     Coordinator(CoordinatorRequest),
+    /// Of a member, or about a group.
+    Group(GroupRequest),
     /// Of another broker.
     Broker(BrokerRequest),
 }
@@ -83,6 +86,8 @@ pub enum Reply {
     Quorum(QuorumReply),
     /// To [`Request::Coordinator`].
     Coordinator(CoordinatorReply),
+    /// To [`Request::Group`].
+    Group(GroupReply),
     /// To [`Request::Broker`].
     Broker(BrokerReply),
 }
@@ -299,6 +304,7 @@ impl Request {
             Self::Controller(r) => r.name(),
             Self::Quorum(r) => r.name(),
             Self::Coordinator(r) => r.name(),
+            Self::Group(r) => r.name(),
             Self::Broker(r) => r.name(),
         }
     }
@@ -315,6 +321,7 @@ impl Request {
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
             Self::Coordinator(r) => r.key(),
+            Self::Group(r) => r.key(),
             Self::Broker(r) => r.key(),
         }
     }
@@ -333,6 +340,7 @@ impl Reply {
             Self::Controller(r) => r.key(),
             Self::Quorum(r) => r.key(),
             Self::Coordinator(r) => r.key(),
+            Self::Group(r) => r.key(),
             Self::Broker(r) => r.key(),
         }
     }
@@ -354,6 +362,7 @@ impl Wire for Message {
                     Request::Controller(r) => r.bytes(),
                     Request::Quorum(r) => r.bytes(),
                     Request::Coordinator(r) => r.bytes(),
+                    Request::Group(r) => r.bytes(),
                     Request::Broker(r) => r.bytes(),
                 },
                 Self::Reply { body, .. } => match body {
@@ -368,6 +377,7 @@ impl Wire for Message {
                     Reply::Controller(r) => r.bytes(),
                     Reply::Quorum(r) => r.bytes(),
                     Reply::Coordinator(r) => r.bytes(),
+                    Reply::Group(r) => r.bytes(),
                     Reply::Broker(r) => r.bytes(),
                 },
             }
@@ -392,6 +402,7 @@ impl Wire for Message {
                 Reply::Controller(r) => r.name(),
                 Reply::Quorum(r) => r.name(),
                 Reply::Coordinator(r) => r.name(),
+                Reply::Group(r) => r.name(),
                 Reply::Broker(r) => r.name(),
             },
         }
@@ -460,6 +471,7 @@ impl Feed for Request {
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
             Self::Coordinator(r) => r.feed(c),
+            Self::Group(r) => r.feed(c),
             Self::Broker(r) => r.feed(c),
         }
     }
@@ -541,6 +553,7 @@ impl Feed for Reply {
             Self::Controller(r) => r.feed(c),
             Self::Quorum(r) => r.feed(c),
             Self::Coordinator(r) => r.feed(c),
+            Self::Group(r) => r.feed(c),
             Self::Broker(r) => r.feed(c),
         }
     }

@@ -49,11 +49,16 @@ fn files(root: &Path) -> Vec<String> {
     names
 }
 
+/// The folder of the recordings.
+pub fn root() -> PathBuf {
+    std::env::var_os("CONFORMANCE_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance"), PathBuf::from)
+}
+
 /// Runs every file of the folder; `CONFORMANCE_FAMILY` narrows to names that contain it, `CONFORMANCE_CLEAR` clears a fix,
 /// `CONFORMANCE_SHOW` shows more failures of a family than three.
 pub fn run(families: &[Family]) -> ExitCode {
-    let root = std::env::var_os("CONFORMANCE_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance"), PathBuf::from);
+    let root = root();
     let only = std::env::var("CONFORMANCE_FAMILY").unwrap_or_default();
     let cleared = std::env::var("CONFORMANCE_CLEAR").unwrap_or_default();
     let fixes = model::base::FIXES

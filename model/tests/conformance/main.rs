@@ -11,6 +11,7 @@ mod java_exceptions;
 mod java_net;
 mod rd_cluster;
 mod run_assignors;
+mod run_avro;
 mod run_controller;
 mod run_group;
 mod run_group_requests;
@@ -34,6 +35,7 @@ use harness::Family;
 
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
+    Family { name: "avro/payloads", run: run_avro::run },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/group", run: run_java_group::run },

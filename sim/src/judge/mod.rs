@@ -6,13 +6,15 @@
 //! |---|---|---|
 //! | layer | `layer.rs` | every event sent is in each layer exactly once, and where its acknowledgement says: none missing, unexpected, doubled |
 //! | order | `order.rs` | per partition and producer records keep their order; a reader never goes back without a reset |
-//! | replication | `replication/` | I-1 to I-4, I-6, I-7 (logs), I-9, I-28, R-5 and acks=all, as the run goes and over the final logs |
+//! | replication | `replication/` | I-1, I-2, I-3, I-6, I-7 (logs), I-9, I-28, R-5 and acks=all, as the run goes and over the final logs |
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
 //!
 //! A finding carries the rule by which the real product does the same, if there is one. Where committed records were lost,
-//! the law of replication decides that for the offsets concerned ([`Loss`]); every other law looks it up there.
+//! the law of replication decides that for the offsets concerned ([`Loss`]); every other law looks it up there. I-4 is not
+//! judged: a leader that applies the metadata of its own last change drops the one that it has asked for since, as
+//! `Partition.makeLeader` does; what protects then is R-4, and the purpose of both, that every candidate is complete, is I-2.
 
 mod chunked;
 mod controller;

@@ -295,27 +295,6 @@ fn high_watermarks_stand_below_min_isr() {
 }
 
 #[test]
-fn a_leader_waits_for_everyone_who_may_be_elected() {
-    let mut h = busy();
-    let end = h.logs[&1].end();
-    let short = set(&[1, 2]);
-    let own = |isr, maximal| Event::HighWatermark {
-        tp: TP,
-        offset: end,
-        epoch: LeaderEpoch(0),
-        leader: true,
-        isr,
-        maximal,
-        end,
-    };
-    // It asks for the third, and does not know yet that it has it.
-    h.event(1, own(short, set(&[1, 2, 3])));
-    h.clean();
-    h.event(1, own(short, short));
-    h.finds_only(&["replication/I-4"]);
-}
-
-#[test]
 fn all_means_replicated() {
     let mut h = busy();
     h.append(1);

@@ -67,6 +67,9 @@ impl UnifiedLog {
 
     fn stable_bound(&mut self, seen: Option<Offset>) -> Offset {
         let high_watermark = self.locate_high_watermark();
+        if !self.fixes.has(Fix::LastStableBounds) {
+            return high_watermark;
+        }
         let compared = match seen {
             Some(seen) if !self.fixes.has(Fix::SingleHighWatermarkRead) => seen,
             _ => high_watermark,

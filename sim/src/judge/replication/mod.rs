@@ -33,8 +33,6 @@ struct Watched {
     partition_epoch: Option<PartitionEpoch>,
     leader_epoch: LeaderEpoch,
     candidates: BrokerSet,
-    /// The controller's ISR reaches min ISR.
-    enough: bool,
     losses: Vec<Loss>,
 }
 
@@ -147,7 +145,6 @@ impl ReplicationLaw {
         (isr, elr): (BrokerSet, BrokerSet),
         unclean: bool,
     ) {
-        let min_isr = self.min_isr.get(usize::from(tp.topic.0)).copied().unwrap_or(1);
         let candidates = BrokerSet(isr.0 | elr.0);
         let w = self.partitions.entry(tp).or_default();
         if w.partition_epoch.is_some_and(|known| partition_epoch <= known) {
@@ -157,7 +154,6 @@ impl ReplicationLaw {
         w.partition_epoch = Some(partition_epoch);
         w.leader_epoch = leader_epoch;
         w.candidates = candidates;
-        w.enough = isr.len() >= min_isr;
         if unclean {
             w.unclean.push(leader_epoch);
         }
@@ -308,17 +304,6 @@ impl ReplicationLaw {
         }
     }
 
-    /// I-4: a leader that is not stale waits for everyone whom the controller may elect.
-    fn maximal_isr(&mut self, at: SimTime, tp: TopicPartition, epoch: LeaderEpoch, maximal: BrokerSet) {
-        let w = self.partitions.entry(tp).or_default();
-        let Some(missing) = w.candidates.iter().find(|b| !maximal.has(*b)) else { return };
-        if epoch == w.leader_epoch && w.enough {
-            let text =
-                format!("{tp}: the leader of epoch {epoch} does not wait for broker {missing}, which may be elected");
-            self.say(at, "I-4", tp, None, text);
-        }
-    }
-
     /// The leader of `epoch` says that everything below `to` is committed.
     fn committed(&mut self, at: SimTime, process: ProcessId, tp: TopicPartition, epoch: LeaderEpoch, to: Offset) {
         let (w, i) = self.at(tp, process);
@@ -423,10 +408,7 @@ impl Observer for ReplicationLaw {
                 let (w, i) = self.at(tp, process);
                 w.shadow.set_end(i, to);
             }
-            Event::HighWatermark { tp, offset, epoch, leader, isr, maximal, end } => {
-                if leader {
-                    self.maximal_isr(at, tp, epoch, maximal);
-                }
+            Event::HighWatermark { tp, offset, epoch, leader, isr, end, .. } => {
                 self.high_watermark(at, process, tp, (offset, end), leader.then_some((epoch, isr)));
             }
             Event::ProduceAnswered { tp, last, acks: -1, error: 0, .. } => {

@@ -5,6 +5,7 @@ use super::channels::RequestChannels;
 use super::config::{ALTER, CONTROLLER, LIFECYCLE, NodeConfig, PRODUCER_IDS};
 use super::deadlines::Deadlines;
 use super::disk::NodeDisk;
+use super::groups::Groups;
 use super::metadata::Publisher;
 use super::producer_ids::ProducerIds;
 use super::shutdown::Phase;
@@ -64,6 +65,7 @@ impl Node {
             producer_ids: ProducerIds::default(),
             transactions: Transactions::new(b, cx.fixes, now),
             verification: Verification::default(),
+            groups: Groups::new(b, cx.stream("group members"), cx.fixes),
             hide_topics: false,
             hidden: BTreeMap::new(),
             flushing: VecDeque::new(),

@@ -3,6 +3,7 @@
 use crate::base::{Addr, BrokerId, Millis, Nanos, Port, ProcessId, TopicId};
 use crate::kafka::broker::FetcherConfig;
 use crate::kafka::controller::ControllerConfig;
+use crate::kafka::coordinator::group::GroupCoordinatorConfig;
 use crate::kafka::coordinator::transaction::{TransactionConfig, TransactionVersion};
 use crate::kafka::log::LogConfig;
 use crate::kafka::placement::IdTable;
@@ -30,6 +31,8 @@ pub const TXN_MARKERS: Port = Port(7);
 pub const TRANSACTIONS: Port = Port(8);
 /// Questions about transactions on their way to their coordinators.
 pub const ADD_PARTITIONS: Port = Port(9);
+/// The thread of the group coordinator: loads partitions, runs timers.
+pub const GROUPS: Port = Port(10);
 /// The fetcher from broker n is port 16 + n.
 pub const FETCHERS: u16 = 16;
 
@@ -136,6 +139,8 @@ pub struct BrokerConfig {
     pub offsets_topic: Option<TopicId>,
     /// Names of the groups.
     pub group_ids: IdTable,
+    /// The group coordinator.
+    pub groups: GroupCoordinatorConfig,
 }
 impl Default for BrokerConfig {
     fn default() -> Self {
@@ -158,6 +163,7 @@ impl Default for BrokerConfig {
             transactional_ids: IdTable::default(),
             offsets_topic: None,
             group_ids: IdTable::default(),
+            groups: GroupCoordinatorConfig::default(),
         }
     }
 }

@@ -66,11 +66,8 @@ impl Node {
                 let token = self.transaction_token(conn, correlation, Asked::Plain);
                 self.coordinate(cx, |c, step| c.end_txn(token, &request, step));
             }
-            CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
-                // No group is coordinated here.
-                let error = |(tp, _): &(TopicPartition, _)| (*tp, ErrorCode::NotCoordinator);
-                let reply = CoordinatorReply::TxnOffsetCommit(offsets.iter().map(error).collect());
-                self.answer_client(conn, correlation, Reply::Coordinator(reply));
+            request @ CoordinatorRequest::TxnOffsetCommit { .. } => {
+                self.transactional_commit(conn, correlation, request, cx);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The deadlines of a node's ports: told to the kernel when they have changed.
 
 use super::config::{
-    ADD_PARTITIONS, ALTER, BROKER, CONTROLLER, LIFECYCLE, MAIN, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS, fetcher_port,
+    ADD_PARTITIONS, ALTER, BROKER, CONTROLLER, GROUPS, LIFECYCLE, MAIN, PRODUCER_IDS, TRANSACTIONS, TXN_MARKERS,
+    fetcher_port,
 };
 use super::shutdown::Phase;
 use super::{Node, NodeCx};
@@ -82,6 +83,9 @@ impl Node {
             due.set(TRANSACTIONS, self.transactions.deadline(), cx);
             let passes = self.transactions.coordinator.marker_deadline();
             due.set(TXN_MARKERS, passes.min(self.transactions.marker_links.deadline()), cx);
+        }
+        if self.config.broker.offsets_topic.is_some() {
+            due.set(GROUPS, self.groups.deadline(), cx);
         }
         for fetcher in self.replicas.fetchers() {
             due.set(fetcher_port(fetcher.source()), ReplicaFetcher::deadline(fetcher).unwrap_or(Millis::MAX), cx);

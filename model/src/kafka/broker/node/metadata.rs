@@ -265,6 +265,7 @@ impl Node {
         self.replicas.shutdown_idle_fetchers(&mut self.outputs);
         self.after_replicas(cx);
         self.update_coordinator(cx);
+        self.update_groups(cx);
         self.maybe_ready(cx);
     }
 }

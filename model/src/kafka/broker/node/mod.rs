@@ -12,6 +12,7 @@
 //! | [`config::ADD_PARTITIONS`] | sender of questions about transactions | `verification.rs` |
 //! | [`config::TXN_MARKERS`] | sender of transaction markers | `markers.rs` |
 //! | [`config::TRANSACTIONS`] | scheduler of the transaction coordinator | `transactions.rs` |
+//! | [`config::GROUPS`] | timers and loading of the group coordinator | `groups.rs` |
 //! | [`config::FETCHERS`] + n | replica fetcher from broker n | `fetchers.rs` |
 //!
 //! A step first changes the state, then leaves its effects in this order: writes and events, as they came; deadlines; the
@@ -28,6 +29,7 @@ mod deadlines;
 pub mod disk;
 mod fetchers;
 mod gather;
+mod groups;
 mod life;
 mod markers;
 mod metadata;
@@ -45,6 +47,8 @@ mod views;
 mod write_markers;
 
 #[cfg(test)]
+mod group_tests;
+#[cfg(test)]
 mod transaction_tests;
 
 use super::link::Link;
@@ -58,11 +62,12 @@ use crate::kafka::messages::Message;
 use crate::kafka::quorum::{BrokerLifecycle, BrokerState, Output, Raft, ReplyTo};
 use channels::RequestChannels;
 use config::{
-    ADD_PARTITIONS, ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS,
+    ADD_PARTITIONS, ALTER, BROKER, CONTROLLER, FETCHERS, GROUPS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS,
     TRANSACTIONS, TXN_MARKERS,
 };
 use deadlines::Deadlines;
 use disk::{NodeDisk, NodeWrite};
+use groups::Groups;
 use metadata::Publisher;
 use producer_ids::ProducerIds;
 use replicas::Outgoing;
@@ -124,6 +129,7 @@ pub struct Node {
     producer_ids: ProducerIds,
     transactions: Transactions,
     verification: Verification,
+    groups: Groups,
     hide_topics: bool,
     /// Topics that metadata answers leave out on an operator's order, and how many answers still do.
     hidden: BTreeMap<TopicId, u32>,
@@ -169,6 +175,7 @@ impl Process for Node {
             (ADD_PARTITIONS, input) => self.verification_input(input, cx),
             (TXN_MARKERS, input) => self.markers_input(input, cx),
             (TRANSACTIONS, input) => self.transactions_input(&input, cx),
+            (GROUPS, input) => self.groups_input(&input, cx),
             (MAIN, input) => self.main_input(&input, cx),
             (Port(p), input) => self.fetcher_input(BrokerId(i32::from(p - FETCHERS)), input, cx),
         }

@@ -24,7 +24,10 @@ impl Node {
         let mut outputs = std::mem::take(&mut self.outputs);
         for output in outputs.drain(..) {
             match output {
-                ReplicaOutput::Emit(event) => cx.emit(event),
+                ReplicaOutput::Emit(event) => {
+                    self.groups.notice(self.config.broker.offsets_topic, &event);
+                    cx.emit(event);
+                }
                 ReplicaOutput::Produced { token, acks, mut reply } => {
                     if self.transactions.produced(token, &reply) {
                         continue;
@@ -53,6 +56,7 @@ impl Node {
         }
         debug_assert!(self.outputs.is_empty(), "carrying out calls no replica");
         self.outputs = outputs;
+        self.groups_after_replicas(cx);
         self.answer_markers();
         self.transactions_stored(cx);
     }

@@ -71,6 +71,7 @@ impl Node {
                     epoch: ProducerEpoch::NONE,
                 },
             }),
+            Request::Group(r) => return self.group_request(conn, correlation, &r, cx),
             Request::Coordinator(r) => return self.coordinator_request(conn, correlation, r, cx),
             Request::Broker(BrokerRequest::WriteTxnMarkers(markers)) => {
                 return self.write_txn_markers(conn, correlation, &markers, cx);

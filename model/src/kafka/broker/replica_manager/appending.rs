@@ -92,6 +92,21 @@ impl ReplicaManager {
         }
     }
 
+    /// Appends a batch of a coordinator of this broker and gives its offset at once; that it is replicated shows by the high
+    /// watermark alone. `how` carries a token that nobody waits for.
+    pub fn append_now(
+        &mut self,
+        now: Millis,
+        how: &Produce,
+        tp: TopicPartition,
+        batch: &Arc<Batch>,
+        out: &mut Vec<ReplicaOutput>,
+    ) -> Result<Offset, ErrorCode> {
+        let appended = self.on_partition(now, tp, |p, cx| p.produce(batch, how, cx));
+        self.settle(now, out);
+        appended.unwrap_or(Err(ErrorCode::NotLeaderOrFollower)).map(|a| a.appended.first)
+    }
+
     /// Before a transactional batch (T-10): the guard under which it may be appended when the coordinator knows of it; none
     /// where its transaction is open already.
     pub fn start_verification(

@@ -153,6 +153,7 @@ impl<'a> General<'a> {
                     break;
                 }
                 let Some(size) = self.owner.get(partition).and_then(|id| self.size(id)) else { continue };
+                // As in Kafka, without a look at whether it still subscribes.
                 let previous = self.previous.get(partition).cloned();
                 if let Some(to) = previous.filter(|id| self.size(id).is_some_and(|s| size > s + 1)) {
                     self.move_to(partition, &to);

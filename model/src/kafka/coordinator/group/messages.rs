@@ -344,6 +344,15 @@ impl GroupRequest {
             Self::Delete(group) | Self::OffsetDelete(group, _) => *group,
         }
     }
+    /// Whether its answer, where it writes nothing itself, waits for what is being written. JoinGroup and SyncGroup are
+    /// answered by the rounds; an OffsetFetch that does not require stable offsets reads what is replicated.
+    pub(super) const fn waits_for_writes(&self) -> bool {
+        match self {
+            Self::Join(_) | Self::Sync(_) => false,
+            Self::OffsetFetch(r) => r.require_stable,
+            _ => true,
+        }
+    }
     /// The answer that tells `error` for the whole request.
     pub fn refusal(&self, error: ErrorCode) -> GroupReply {
         match self {

@@ -17,6 +17,7 @@ mod records;
 mod service;
 mod shard;
 mod timers;
+mod wire;
 
 pub use classic::{ClassicGroup, ClassicMember, ClassicState};
 pub use codec::{from_entry, to_batch};
@@ -30,3 +31,6 @@ pub use records::{
 };
 pub use service::{GroupCoordinator, ServiceStep};
 pub use shard::{Answer, Cx, Group, GroupCoordinatorShard, Step, Write};
+
+#[cfg(test)]
+mod tests;

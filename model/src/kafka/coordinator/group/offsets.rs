@@ -219,9 +219,9 @@ impl GroupCoordinatorShard {
         step: &mut Step,
     ) -> Result<(), ErrorCode> {
         let group = self.groups.get(&id).ok_or(ErrorCode::GroupIdNotFound)?;
-        if let Group::Classic(group) = group
-            && group.members().next().is_some()
-            && !group.is_consumer_type()
+        if let Group::Classic(classic) = group
+            && !group.is_empty()
+            && !classic.is_consumer_type()
         {
             return Err(ErrorCode::NonEmptyGroup);
         }
@@ -240,11 +240,7 @@ impl GroupCoordinatorShard {
     /// DeleteGroups: offsets, pending ones too, and the group.
     pub(super) fn delete_group(&mut self, token: u64, id: GroupId, step: &mut Step) -> Result<(), ErrorCode> {
         let group = self.groups.get(&id).ok_or(ErrorCode::GroupIdNotFound)?;
-        let empty = match group {
-            Group::Classic(group) => group.state() == super::classic::ClassicState::Empty,
-            Group::Consumer(group) => group.is_empty(),
-        };
-        if !empty {
+        if !group.is_empty() {
             return Err(ErrorCode::NonEmptyGroup);
         }
         let mut partitions: BTreeSet<_> = self.offsets.of_group(id).map(|(tp, _)| tp).collect();
@@ -284,11 +280,7 @@ impl GroupCoordinatorShard {
                 }
                 rest |= !expired;
             }
-            let empty = match group {
-                Group::Classic(group) => group.state() == super::classic::ClassicState::Empty,
-                Group::Consumer(group) => group.is_empty(),
-            };
-            if empty && !rest {
+            if group.is_empty() && !rest {
                 records.extend(group_tombstones(*id, group));
             }
         }

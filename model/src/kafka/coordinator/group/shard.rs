@@ -5,7 +5,7 @@
 //! changes then, so nothing has to be taken back. Answers that need their records to be replicated come from
 //! [`GroupCoordinatorShard::committed`].
 
-use super::classic::{ClassicGroup, Stored};
+use super::classic::{ClassicGroup, ClassicState, Stored};
 use super::committed::CommittedView;
 use super::config::{GroupCoordinatorConfig, TIMER_RETRY_BACKOFF};
 use super::consumer::ConsumerGroup;
@@ -103,6 +103,13 @@ pub enum Group {
     Consumer(Box<ConsumerGroup>),
 }
 impl Group {
+    /// Whether it has no members, and none on the way.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Classic(g) => g.state() == ClassicState::Empty,
+            Self::Consumer(g) => g.is_empty(),
+        }
+    }
     pub(super) fn is_subscribed(&self, topic: TopicId) -> bool {
         match self {
             Self::Classic(g) => g.is_subscribed(topic),
@@ -196,10 +203,7 @@ impl GroupCoordinatorShard {
                 self.sync(token, r, &mut step);
                 Ok(())
             }
-            GroupRequest::Heartbeat(r) => {
-                self.heartbeat(token, r, now, &mut step);
-                Ok(())
-            }
+            GroupRequest::Heartbeat(r) => self.heartbeat(token, r, now, &mut step),
             GroupRequest::Leave(r) => {
                 self.leave(token, r, now, &mut step);
                 Ok(())
@@ -211,10 +215,23 @@ impl GroupCoordinatorShard {
             GroupRequest::Delete(id) => self.delete_group(token, *id, &mut step),
             GroupRequest::OffsetDelete(id, partitions) => self.delete_offsets(token, *id, partitions, &mut step),
         };
-        if let Err(error) = result {
-            step.answer(token, request.refusal(error));
+        match result {
+            Err(error) => step.answer(token, request.refusal(error)),
+            Ok(()) if request.waits_for_writes() => self.wait_for_writes(token, &mut step, now),
+            Ok(()) => {}
         }
         step
+    }
+
+    /// An answer that rests on what is in memory waits until the last write under way is replicated, so that nobody acts on
+    /// what may be lost (`CoordinatorWriteEvent` without records).
+    fn wait_for_writes(&mut self, token: u64, step: &mut Step, now: Millis) {
+        let (None, Some(end)) = (&step.write, self.deferred.back().map(|d| d.end)) else { return };
+        let deadline = now + self.config.commit_timeout;
+        for answer in step.answers.extract_if(.., |a| a.token == token) {
+            let then = Then::Reply(token, answer.reply);
+            self.deferred.push_back(Deferred { end, deadline, then });
+        }
     }
 
     /// Runs one timer that is due, if there is one; to be called again until `None`.

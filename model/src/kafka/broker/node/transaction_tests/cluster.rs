@@ -8,6 +8,7 @@ use crate::base::{
     ProcessId, SimTime, Streams, TopicId,
 };
 use crate::kafka::controller::ControllerConfig;
+use crate::kafka::coordinator::group::GroupCoordinatorConfig;
 use crate::kafka::coordinator::transaction::TransactionConfig;
 use crate::kafka::log::LogConfig;
 use crate::kafka::messages::{Message, Reply, Request};
@@ -91,6 +92,7 @@ impl Cluster {
                 transactional_ids: IdTable::new(["gatekeeper-0", "gatekeeper-1", "gatekeeper-2"]),
                 offsets_topic: Some(OFFSETS),
                 group_ids: IdTable::new(["gatekeeper"]),
+                groups: GroupCoordinatorConfig { topic_partitions: PARTITIONS, ..Default::default() },
                 ..BrokerConfig::default()
             },
             topics: Arc::new([topic(DATA), topic(STATE), topic(OFFSETS)]),

@@ -1,6 +1,6 @@
 //! Transactions on three real nodes: the coordinator over a replicated log, markers over the network, failover.
 
-mod cluster;
+pub(super) mod cluster;
 mod verification;
 
 use crate::base::{

@@ -43,20 +43,27 @@ impl GroupCoordinatorShard {
     }
 
     /// Heartbeat.
-    pub(in super::super) fn heartbeat(&mut self, token: u64, request: &HeartbeatRequest, now: Millis, step: &mut Step) {
+    pub(in super::super) fn heartbeat(
+        &mut self,
+        token: u64,
+        request: &HeartbeatRequest,
+        now: Millis,
+        step: &mut Step,
+    ) -> Result<(), ErrorCode> {
         let id = request.group;
-        let checked = self.with_classic(id, |shard, group| {
+        let told = self.with_classic(id, |shard, group| {
             group.validate_member(&request.member, request.instance.as_ref())?;
             group.validate_generation(request.generation, shard.fixes)?;
             shard.schedule_session(id, group, &request.member, now);
             match group.state {
-                ClassicState::Empty => Err(ErrorCode::UnknownMemberId),
-                ClassicState::PreparingRebalance => Err(ErrorCode::RebalanceInProgress),
-                ClassicState::CompletingRebalance | ClassicState::Stable => Ok(()),
+                ClassicState::Empty => Ok(ErrorCode::UnknownMemberId),
+                ClassicState::PreparingRebalance => Ok(ErrorCode::RebalanceInProgress),
+                ClassicState::CompletingRebalance | ClassicState::Stable => Ok(ErrorCode::None),
             }
         });
-        let error = checked.unwrap_or(Err(ErrorCode::UnknownMemberId)).err().unwrap_or(ErrorCode::None);
-        step.answer(token, GroupReply::Heartbeat(error));
+        let told = told.unwrap_or(Err(ErrorCode::UnknownMemberId))?;
+        step.answer(token, GroupReply::Heartbeat(told));
+        Ok(())
     }
 
     /// A session has ended, or a member id given out was not used in time.

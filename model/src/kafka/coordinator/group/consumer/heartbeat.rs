@@ -37,7 +37,7 @@ impl GroupCoordinatorShard {
         let group = match self.groups.get(&id) {
             Some(Group::Consumer(group)) => &**group,
             None if request.epoch == JOIN_EPOCH => &fresh,
-            Some(Group::Classic(group)) if request.epoch == JOIN_EPOCH && group.members().next().is_none() => {
+            Some(group) if request.epoch == JOIN_EPOCH && group.is_empty() => {
                 records.push(GroupRecord::GroupMetadata(id, None));
                 &fresh
             }
