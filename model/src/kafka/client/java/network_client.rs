@@ -252,9 +252,8 @@ impl NetworkClient {
     /// how long the caller would sleep.
     pub fn poll(&mut self, timeout: Millis, now: Millis) -> Polled {
         let metadata_timeout = self.maybe_update(now);
-        let mut polled = Polled::default();
-        polled.moved = !self.given_up.is_empty();
-        polled.completed.append(&mut self.given_up);
+        let completed = std::mem::take(&mut self.given_up);
+        let mut polled = Polled { moved: !completed.is_empty(), completed };
         self.written(now, &mut polled);
         let (mut gone, mut up) = (Vec::new(), Vec::new());
         while let Some(arrival) = self.selector.arrival() {

@@ -6,13 +6,16 @@ use crate::base::{Millis, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::coordinator::group::messages::{FetchedOffset, GroupRequest, OffsetFetchRequest};
 
+type Committed = Result<Vec<(TopicPartition, Offset)>, GroupError>;
+
 /// One look-up of committed offsets.
 #[derive(Clone, Debug)]
 pub(super) struct CommittedCall {
     partitions: Vec<TopicPartition>,
     attempts: u32,
     until: Millis,
-    result: Option<Option<Result<Vec<(TopicPartition, Offset)>, GroupError>>>,
+    /// `Some(None)` while it is unanswered.
+    result: Option<Option<Committed>>,
 }
 
 impl GroupMember {
@@ -97,7 +100,7 @@ impl GroupMember {
         let found = || offsets.iter().filter(|(_, _, o)| o.0 >= 0).map(|(tp, _, o)| (*tp, *o)).collect();
         self.committed_ended(failed.map_or_else(|| Ok(found()), Err));
     }
-    pub(super) fn committed_ended(&mut self, result: Result<Vec<(TopicPartition, Offset)>, GroupError>) {
+    pub(super) fn committed_ended(&mut self, result: Committed) {
         // The answer to a look-up that was forgotten finds none waiting.
         if let Some(call) = self.committed.as_mut().filter(|call| call.result == Some(None)) {
             call.result = Some(Some(result));
