@@ -92,6 +92,8 @@ pub struct NetworkClient {
     /// Listeners that answers of coordinators named.
     named: BTreeMap<BrokerId, Addr>,
     selector: Selector,
+    /// Requests that the client itself gave up; the next poll tells.
+    given_up: Vec<Completed>,
     correlation: u32,
     dice: Dice,
     sleep_until: Millis,
@@ -123,6 +125,7 @@ impl NetworkClient {
             need_api_versions: BTreeSet::new(),
             named: BTreeMap::new(),
             selector: Selector::default(),
+            given_up: Vec::new(),
             correlation: 0,
             dice,
             sleep_until: Millis::MAX,
@@ -249,7 +252,8 @@ impl NetworkClient {
     /// how long the caller would sleep.
     pub fn poll(&mut self, timeout: Millis, now: Millis) -> Polled {
         let metadata_timeout = self.maybe_update(now);
-        let mut polled = Polled::default();
+        let completed = std::mem::take(&mut self.given_up);
+        let mut polled = Polled { moved: !completed.is_empty(), completed };
         self.written(now, &mut polled);
         let (mut gone, mut up) = (Vec::new(), Vec::new());
         while let Some(arrival) = self.selector.arrival() {
@@ -284,6 +288,27 @@ impl NetworkClient {
             }
         };
         polled
+    }
+    /// Ends the connection to a node (`disconnect`): the node turned out to be the wrong one. What is in flight there is lost,
+    /// as the next poll tells; metadata is not asked for.
+    pub fn disconnect(&mut self, node: BrokerId, now: Millis) {
+        if matches!(self.states.state(node), ConnectionState::Disconnected) {
+            return;
+        }
+        self.close(node);
+        self.states.disconnected(node, now, &mut self.dice);
+        self.need_api_versions.remove(&node);
+        self.actions.push(Action::Emit(Event::Connection { node, up: false }));
+        for r in self.in_flight.remove(&node).unwrap_or_default() {
+            match r.purpose {
+                Purpose::User { .. } => {
+                    let outcome = Outcome::Lost(Lost::Disconnected);
+                    self.given_up.push(Completed { node, correlation: r.correlation, sent_at: r.sent_at, outcome });
+                }
+                Purpose::Metadata => self.metadata_failed(now),
+                Purpose::ApiVersions => {}
+            }
+        }
     }
     /// Closes every connection (`close`).
     pub fn close_all(&mut self) {

@@ -30,6 +30,8 @@ pub enum Purpose {
     Heartbeat(Generation),
     /// OffsetCommit, likewise, and for whom.
     Commit(Generation, CommitOwner),
+    /// OffsetFetch.
+    Committed,
     /// LeaveGroup.
     Leave,
 }

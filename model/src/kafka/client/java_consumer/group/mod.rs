@@ -4,6 +4,7 @@
 
 mod channel;
 mod commit;
+mod committed;
 mod config;
 mod coordinator;
 mod heartbeat;
@@ -24,6 +25,7 @@ use crate::kafka::coordinator::group::messages::GroupReply;
 use crate::kafka::txn_messages::CoordinatorReply;
 use channel::{Channel, Purpose};
 use commit::Commits;
+use committed::CommittedCall;
 use coordinator::Find;
 use join::Join;
 use std::collections::BTreeSet;
@@ -73,6 +75,7 @@ pub struct GroupMember {
     assigned: BTreeSet<TopicPartition>,
     channel: Channel,
     commits: Commits,
+    committed: Option<CommittedCall>,
     heartbeat: Heartbeat,
     /// A blocking call sleeps until then.
     asleep_until: Millis,
@@ -85,6 +88,7 @@ impl GroupMember {
         Self {
             heartbeat: Heartbeat::new(now),
             commits: Commits::new(config.auto_commit, now),
+            committed: None,
             config,
             assignor: None,
             fixes,
@@ -165,6 +169,7 @@ impl GroupMember {
         let unsent = now.saturating_add(self.channel.delay(net, now));
         let asleep = if self.asleep_until > now { self.asleep_until } else { Millis::MAX };
         let sync = self.commit_sync_wake_at(now).unwrap_or(Millis::MAX);
+        let asleep = asleep.min(self.committed_wake_at(now));
         unsent.min(asleep).min(self.heartbeat.deadline(&self.config)).min(self.commits.wake_at(now)).min(sync)
     }
     /// Takes the end of a request; false if it is not one of this member.
@@ -187,6 +192,9 @@ impl GroupMember {
             (Purpose::Commit(sent, owner), GroupOutcome::Reply(GroupReply::OffsetCommit(whole, errors))) => {
                 self.on_commit(&sent, owner, *whole, errors, net, now);
             }
+            (Purpose::Committed, GroupOutcome::Reply(GroupReply::OffsetFetch(whole, offsets))) => {
+                self.on_committed(*whole, offsets, net, now);
+            }
             (Purpose::Leave, _) => {}
             (purpose, _) => self.on_failed(purpose, GroupError::Disconnected, net, now),
         }
@@ -202,6 +210,7 @@ impl GroupMember {
             Purpose::Join(_) | Purpose::Sync(_) => self.join = Join::Done(Err(error)),
             Purpose::Heartbeat(_) => self.heartbeat_ended(Err(error), now),
             Purpose::Commit(_, owner) => self.commit_ended(owner, Err(error)),
+            Purpose::Committed => self.committed_ended(Err(error)),
             Purpose::Leave => {}
         }
     }
