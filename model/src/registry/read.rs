@@ -2,6 +2,9 @@
 
 use super::error::{DecodeError, Library};
 
+/// Items of a block that avro-python reads without a look at how many bytes are left.
+const UNCHECKED: usize = 1024;
+
 /// Where a library is in the bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
@@ -120,7 +123,8 @@ impl<'a> Reader<'a> {
             Library::Java => super::java::check_collection(so_far, n),
             Library::AvroPython => {
                 let n = usize::try_from(n).map_err(|_| DecodeError::Number)?;
-                let fits = least == 0 || n <= self.left() / least;
+                // Small blocks are not checked: their items meet the end.
+                let fits = least == 0 || n <= UNCHECKED || n <= self.left() / least;
                 if fits { Ok(n) } else { Err(DecodeError::Eof) }
             }
             // The smallest number stays negative: an empty range, and the next block.

@@ -7,7 +7,7 @@ use model::kafka::coordinator::group::messages::{
     MemberAssignment, OffsetCommitRequest, OffsetFetchRequest, ProtocolMetadata, SyncGroupRequest,
     TxnOffsetCommitRequest,
 };
-use model::kafka::txn_messages::GroupId;
+use model::kafka::txn_messages::{GroupId, TransactionalId};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -188,6 +188,8 @@ pub fn request(item: &Value, group: GroupId, order: &dyn Fn(&str) -> Vec<String>
             offsets: offsets(),
         }),
         "txn_commit" => GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
+            id: TransactionalId(0),
+            v2: false,
             group,
             producer: ProducerId(number("pid", -1)),
             epoch: ProducerEpoch(number("producer_epoch", -1) as i16),

@@ -6,14 +6,15 @@
 use super::config::BrokerConfig;
 use super::{Node, NodeCx};
 use crate::base::{
-    ConnId, Event, Fixes, Input, LeaderEpoch, Millis, Offset, Sequence, Stream, TopicId, TopicPartition,
+    ConnId, Event, Fixes, Input, LeaderEpoch, Millis, Offset, ProducerTag, Sequence, Stream, TopicId, TopicPartition,
 };
 use crate::kafka::ErrorCode;
+use crate::kafka::broker::{Asked, Asking, SupportedOperation};
 use crate::kafka::coordinator::group::messages::{GroupReply, GroupRequest, TxnOffsetCommitRequest};
 use crate::kafka::coordinator::group::{
     Answer, Cx, GroupCoordinator, LogEntry, Name, ServiceStep, Write, from_entry, to_batch,
 };
-use crate::kafka::log::AppendOrigin;
+use crate::kafka::log::{AppendOrigin, VerificationGuard};
 use crate::kafka::messages::{Message, Reply};
 use crate::kafka::partition::Produce;
 use crate::kafka::txn_messages::{CoordinatorReply, CoordinatorRequest};
@@ -40,6 +41,10 @@ pub(super) struct Groups {
     news: Vec<News>,
     /// TxnOffsetCommits that came as a request of a transactional client.
     transactional: BTreeSet<u64>,
+    /// Those whose transaction is asked about, each with the guard of the question.
+    verifying: BTreeMap<u64, (TxnOffsetCommitRequest, VerificationGuard)>,
+    /// The guard of the commit at hand.
+    guard: Option<VerificationGuard>,
 }
 
 impl Groups {
@@ -50,6 +55,8 @@ impl Groups {
             to_load: VecDeque::new(),
             news: Vec::new(),
             transactional: BTreeSet::new(),
+            verifying: BTreeMap::new(),
+            guard: None,
         }
     }
     /// When the coordinator's thread has something to do.
@@ -88,7 +95,10 @@ impl Node {
         cx: &mut NodeCx<'_>,
     ) {
         let token = self.channels.token(conn, correlation);
-        self.coordinate_group(token, request, cx);
+        match request {
+            GroupRequest::TxnOffsetCommit(r) => self.commit_in_transaction(token, r.clone(), cx),
+            other => self.coordinate_group(token, other, cx),
+        }
     }
     /// TxnOffsetCommit of a client that speaks of transactions only: it names no member.
     pub(super) fn transactional_commit(
@@ -98,14 +108,45 @@ impl Node {
         request: CoordinatorRequest,
         cx: &mut NodeCx<'_>,
     ) {
-        let CoordinatorRequest::TxnOffsetCommit { producer, epoch, group, generation, offsets, .. } = request else {
+        let CoordinatorRequest::TxnOffsetCommit { id, producer, epoch, group, generation, offsets, v2 } = request
+        else {
             return;
         };
         let (member, instance): (Name, _) = (Arc::from(""), None);
-        let request = TxnOffsetCommitRequest { group, producer, epoch, member, instance, generation, offsets };
+        let request = TxnOffsetCommitRequest { id, v2, group, producer, epoch, member, instance, generation, offsets };
         let token = self.channels.token(conn, correlation);
         self.groups.transactional.insert(token);
-        self.coordinate_group(token, &GroupRequest::TxnOffsetCommit(request), cx);
+        self.commit_in_transaction(token, request, cx);
+    }
+    /// A transaction's first offsets in a partition wait for its coordinator, as batches of clients do (T-10, T-15).
+    fn commit_in_transaction(&mut self, token: u64, request: TxnOffsetCommitRequest, cx: &mut NodeCx<'_>) {
+        let (id, producer, epoch) = (request.id, request.producer, request.epoch);
+        let tag = ProducerTag { id: producer, epoch, base_sequence: Sequence::NONE };
+        let asks = request.v2 || self.config.broker.log.transaction_verification;
+        let tp = self.offsets_log(self.groups.coordinator.partition_of(request.group)).filter(|_| asks);
+        let guard = tp.map_or(Ok(None), |tp| self.replicas.start_verification(cx.wall(), tp, tag, request.v2));
+        match (tp, guard) {
+            (Some(tp), Ok(Some(guard))) => {
+                let operation =
+                    if request.v2 { SupportedOperation::AddPartition } else { SupportedOperation::DefaultError };
+                self.groups.verifying.insert(token, (request, guard));
+                self.ask_coordinator(Asking { token, id, producer, epoch, partitions: vec![tp], operation });
+            }
+            (_, Ok(_)) => self.coordinate_group(token, &GroupRequest::TxnOffsetCommit(request), cx),
+            (_, Err(error)) => self.answer_groups(GroupCoordinator::unverified(token, &request, error)),
+        }
+    }
+    /// What the transaction's coordinator has said of a commit; false if it was not asked about one.
+    pub(super) fn commit_asked(&mut self, asked: &Asked, cx: &mut NodeCx<'_>) -> bool {
+        let Some((request, guard)) = self.groups.verifying.remove(&asked.token) else { return false };
+        if let Some((_, error)) = asked.errors.first() {
+            self.answer_groups(GroupCoordinator::unverified(asked.token, &request, *error));
+        } else {
+            self.groups.guard = Some(guard);
+            self.coordinate_group(asked.token, &GroupRequest::TxnOffsetCommit(request), cx);
+            self.groups.guard = None;
+        }
+        true
     }
     fn coordinate_group(&mut self, token: u64, request: &GroupRequest, cx: &mut NodeCx<'_>) {
         let random = &mut self.groups.random;
@@ -134,13 +175,8 @@ impl Node {
         cx: &mut NodeCx<'_>,
     ) -> Result<Offset, ErrorCode> {
         let tp = self.offsets_log(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let held = self.replicas.partitions_mut().get_mut(tp).ok_or(ErrorCode::NotLeaderOrFollower)?;
-        // The question whether the transaction is one that the transaction coordinator knows is not asked here.
-        let wall = cx.wall();
-        let guard = write.producer.and_then(|(producer, epoch)| {
-            held.log_mut().start_verification(producer, epoch, Sequence::NONE, false, wall)
-        });
-        let batch = Arc::new(to_batch(&write.records, write.producer, wall));
+        let guard = write.producer.and_then(|_| self.groups.guard.take());
+        let batch = Arc::new(to_batch(&write.records, write.producer, cx.wall()));
         let how = Produce {
             origin: AppendOrigin::Coordinator,
             guard,

@@ -101,7 +101,7 @@ impl Node {
             .into_iter()
             .map(|(tp, batch)| {
                 let verified = match batch.is_transactional() {
-                    true => self.replicas.start_verification(cx.wall(), tp, &batch, tv2),
+                    true => self.replicas.start_verification(cx.wall(), tp, batch.producer, tv2),
                     false => Ok(None),
                 };
                 VerifiedBatch { tp, batch, verified }
@@ -117,7 +117,7 @@ impl Node {
         self.verification.waiting.insert(token, verifying);
         self.ask_coordinator(asking);
     }
-    fn ask_coordinator(&mut self, asking: Asking) {
+    pub(super) fn ask_coordinator(&mut self, asking: Asking) {
         let partition = self.transactions.coordinator.state().partition_for(asking.id);
         let node = self.transaction_log(partition).and_then(|tp| self.coordinator_node(tp));
         let decided = match node {
@@ -172,7 +172,9 @@ impl Node {
     /// The request handler's thread goes on with what the coordinators have decided.
     pub(super) fn append_verified(&mut self, cx: &mut NodeCx<'_>) {
         while let Some(asked) = self.verification.decided.pop_front() {
-            self.verified(&asked, cx);
+            if !self.commit_asked(&asked, cx) {
+                self.verified(&asked, cx);
+            }
         }
     }
     fn verified(&mut self, asked: &Asked, cx: &mut NodeCx<'_>) {

@@ -113,14 +113,14 @@ impl ReplicaManager {
         &mut self,
         wall: Millis,
         tp: TopicPartition,
-        batch: &Batch,
+        producer: ProducerTag,
         tv2: bool,
     ) -> Result<Option<VerificationGuard>, ErrorCode> {
         let partition = self.partitions.get_or_error(tp)?;
         if !partition.is_leader() {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
-        let ProducerTag { id, epoch, base_sequence } = batch.producer;
+        let ProducerTag { id, epoch, base_sequence } = producer;
         Ok(partition.log_mut().start_verification(id, epoch, base_sequence, tv2, wall))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::base::{Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 use crate::kafka::ErrorCode;
-use crate::kafka::txn_messages::GroupId;
+use crate::kafka::txn_messages::{GroupId, TransactionalId};
 use std::sync::Arc;
 
 /// A member id, an instance id, a protocol's or an assignor's name. The empty member id is "none yet".
@@ -184,6 +184,10 @@ pub struct OffsetCommitRequest {
 /// TxnOffsetCommit.
 #[derive(Clone, Debug)]
 pub struct TxnOffsetCommitRequest {
+    /// The transactional id.
+    pub id: TransactionalId,
+    /// Request version 5: the group coordinator adds its partition to the transaction (transaction.version 2).
+    pub v2: bool,
     /// `group.id`.
     pub group: GroupId,
     /// Producer id.

@@ -2,7 +2,7 @@
 //! checked before a request reaches its partition.
 
 use super::config::GroupCoordinatorConfig;
-use super::messages::{GroupReply, GroupRequest};
+use super::messages::{GroupReply, GroupRequest, TxnOffsetCommitRequest};
 use super::records::LogEntry;
 use super::shard::{Answer, Cx, GroupCoordinatorShard, Step, Write};
 use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, ProducerId, TopicId};
@@ -125,6 +125,12 @@ impl GroupCoordinator {
             _ => request.refusal(refusal),
         };
         ServiceStep { answers: vec![Answer { token, reply }], write: None }
+    }
+
+    /// The answer to a commit whose transaction was asked about in vain (T-15).
+    pub fn unverified(token: u64, request: &TxnOffsetCommitRequest, error: ErrorCode) -> Vec<Answer> {
+        let reply = GroupRequest::TxnOffsetCommit(request.clone()).refusal(error);
+        map_errors(vec![Answer { token, reply }])
     }
 
     /// The write of the last step was appended with its first record at that offset, or was refused.

@@ -9,7 +9,7 @@ use super::*;
 use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::placement::IdTable;
-use crate::kafka::txn_messages::GroupId;
+use crate::kafka::txn_messages::{GroupId, TransactionalId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -103,6 +103,8 @@ fn commit(offset: i64) -> GroupRequest {
 }
 fn txn_commit(offset: i64) -> GroupRequest {
     GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
+        id: TransactionalId(0),
+        v2: false,
         group: GROUP,
         producer: PID,
         epoch: ProducerEpoch(0),

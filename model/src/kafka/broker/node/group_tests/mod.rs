@@ -156,30 +156,34 @@ fn heartbeat(c: &mut Cluster, member: &Name, generation: i32) -> ErrorCode {
 
 /// A TV1 transaction that has sent offset `offset` of the group: its producer.
 fn send_offsets(c: &mut Cluster, offset: i64) -> (ProducerId, ProducerEpoch) {
+    let producer = producer_id(c);
+    let add = CoordinatorRequest::AddOffsets { id: ID, producer: producer.0, epoch: producer.1, group: GROUP };
+    assert!(matches!(transact(c, &add), CoordinatorReply::AddOffsets(ErrorCode::None)));
+    assert_eq!(txn_commit(c, producer, offset, false), ErrorCode::None);
+    producer
+}
+fn producer_id(c: &mut Cluster) -> (ProducerId, ProducerEpoch) {
     let (none, timeout) = ((ProducerId::NONE, ProducerEpoch::NONE), Millis(60_000));
     let init = CoordinatorRequest::InitProducerId { id: ID, timeout, producer: none.0, epoch: none.1 };
     let CoordinatorReply::InitProducerId { error: ErrorCode::None, producer, epoch } = transact(c, &init) else {
         panic!("no producer id");
     };
-    let add = CoordinatorRequest::AddOffsets { id: ID, producer, epoch, group: GROUP };
-    assert!(matches!(transact(c, &add), CoordinatorReply::AddOffsets(ErrorCode::None)));
-    let send = CoordinatorRequest::TxnOffsetCommit {
-        id: ID,
-        producer,
-        epoch,
-        group: GROUP,
-        generation: -1,
-        offsets: vec![(TP, Offset(offset))],
-        v2: false,
-    };
-    match transact(c, &send) {
-        CoordinatorReply::TxnOffsetCommit(list) => assert_eq!(list, [(TP, ErrorCode::None)]),
-        other => panic!("{other:?}"),
-    }
     (producer, epoch)
 }
-fn end(c: &mut Cluster, (producer, epoch): (ProducerId, ProducerEpoch), commit: bool) {
-    let request = CoordinatorRequest::EndTxn { id: ID, producer, epoch, commit, v2: false };
+fn txn_commit(c: &mut Cluster, (producer, epoch): (ProducerId, ProducerEpoch), offset: i64, v2: bool) -> ErrorCode {
+    let offsets = vec![(TP, Offset(offset))];
+    let send =
+        CoordinatorRequest::TxnOffsetCommit { id: ID, producer, epoch, group: GROUP, generation: -1, offsets, v2 };
+    match transact(c, &send) {
+        CoordinatorReply::TxnOffsetCommit(list) => list[0].1,
+        other => panic!("{other:?}"),
+    }
+}
+fn end(c: &mut Cluster, producer: (ProducerId, ProducerEpoch), commit: bool) {
+    end_as(c, producer, commit, false);
+}
+fn end_as(c: &mut Cluster, (producer, epoch): (ProducerId, ProducerEpoch), commit: bool, v2: bool) {
+    let request = CoordinatorRequest::EndTxn { id: ID, producer, epoch, commit, v2 };
     assert!(matches!(transact(c, &request), CoordinatorReply::EndTxn { error: ErrorCode::None, .. }));
 }
 fn eventually_fetched(c: &mut Cluster, want: (ErrorCode, i64)) {
@@ -288,4 +292,36 @@ fn a_member_of_the_consumer_protocol_keeps_its_partitions_over_a_failover() {
     assert!(matches!(ask(&mut c, &commit(&name("a"), 2, 7)), GroupReply::OffsetCommit(ErrorCode::None, _)));
     assert!(matches!(ask(&mut c, &commit(&name("a"), 3, 8)), GroupReply::OffsetCommit(ErrorCode::StaleMemberEpoch, _)));
     assert_eq!(fetched(&mut c), (ErrorCode::None, 7));
+}
+
+/// late-produce-after-abort-hangs-lso, of offsets: a commit arrives when its transaction is over.
+#[test]
+fn a_late_commit_leaves_no_offsets_that_stay_pending() {
+    let late = |verification, v2| {
+        let mut c = Cluster::with_verification(Fixes::ALL, verification);
+        ask(&mut c, &commit(&name(""), -1, 5));
+        let producer = send_offsets(&mut c, 9);
+        end_as(&mut c, producer, false, v2);
+        eventually_fetched(&mut c, (ErrorCode::None, 5));
+        let told = txn_commit(&mut c, producer, 10, v2);
+        // Longer than any timeout.
+        c.pass(90_000);
+        (told, fetched(&mut c).0)
+    };
+    assert_eq!(late(false, false), (ErrorCode::None, ErrorCode::UnstableOffsetCommit), "nobody ends it");
+    assert_eq!(late(true, false), (ErrorCode::InvalidTxnState, ErrorCode::None));
+    assert_eq!(late(false, true), (ErrorCode::InvalidProducerEpoch, ErrorCode::None), "every end raises the epoch");
+}
+
+#[test]
+fn the_group_coordinator_adds_the_offsets_of_a_v2_client_to_its_transaction() {
+    for (commits, want) in [(true, 9), (false, 5)] {
+        let mut c = Cluster::formed(Fixes::ALL);
+        ask(&mut c, &commit(&name(""), -1, 5));
+        let producer = producer_id(&mut c);
+        assert_eq!(txn_commit(&mut c, producer, 9, true), ErrorCode::None);
+        assert_eq!(fetched(&mut c).0, ErrorCode::UnstableOffsetCommit);
+        end_as(&mut c, producer, commits, true);
+        eventually_fetched(&mut c, (ErrorCode::None, want));
+    }
 }
