@@ -321,6 +321,34 @@ impl Event {
 }
 
 impl Event {
+    /// Number of its kind, from 1.
+    pub const fn number(&self) -> usize {
+        match self {
+            Self::PartitionChanged { .. } => 1,
+            Self::BecameLeader { .. } => 2,
+            Self::BecameFollower { .. } => 3,
+            Self::Appended { .. } => 4,
+            Self::Truncated { .. } => 5,
+            Self::HighWatermark { .. } => 6,
+            Self::ProduceAnswered { .. } => 7,
+            Self::ClientError { .. } => 8,
+            Self::Acked { .. } => 9,
+            Self::SendFailed { .. } => 10,
+            Self::Retried { .. } => 11,
+            Self::ProducerEpochBumped { .. } => 12,
+            Self::ProducerFatal { .. } => 13,
+            Self::Position { .. } => 14,
+            Self::Fencing { .. } => 15,
+            Self::Registration { .. } => 16,
+            Self::Quorum { .. } => 17,
+            Self::Controller { .. } => 18,
+            Self::MetadataApplied { .. } => 19,
+            Self::Recovered { .. } => 20,
+            Self::Connection { .. } => 21,
+            Self::Note { .. } => 22,
+            Self::LogOpened { .. } => 23,
+        }
+    }
     /// The partition it is about, if it is about one.
     pub const fn partition(&self) -> Option<TopicPartition> {
         match *self {

@@ -3,7 +3,7 @@
 
 use super::accumulator::Batches;
 use super::batch::{BatchId, Failure, ProducerBatch};
-use crate::base::{Offset, ProducerEpoch, ProducerId, ProducerTag, Sequence, TopicPartition};
+use crate::base::{Offset, ProducerEpoch, ProducerId, ProducerTag, Sequence, SmallMap, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{InitProducerIdReply, ProducedPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,7 +114,7 @@ pub struct TransactionManager {
     state: State,
     producer: ProducerIdAndEpoch,
     last_error: Option<ErrorCode>,
-    partitions: BTreeMap<TopicPartition, Entry>,
+    partitions: SmallMap<TopicPartition, Entry>,
     /// Partition and the sequence that follows the batch whose fate is unknown (P-23).
     unresolved: BTreeMap<TopicPartition, Sequence>,
     bump_required: bool,
@@ -133,7 +133,7 @@ impl TransactionManager {
             state: State::Uninitialized,
             producer: ProducerIdAndEpoch::NONE,
             last_error: None,
-            partitions: BTreeMap::new(),
+            partitions: SmallMap::new(),
             unresolved: BTreeMap::new(),
             bump_required: false,
             to_rewrite: BTreeSet::new(),
@@ -239,7 +239,7 @@ impl TransactionManager {
     /// anew, also those on the wire, which keep their old numbers there (P-25).
     fn start_at_beginning(&mut self, tp: TopicPartition, batches: &mut Batches) {
         let producer = self.producer;
-        let entry = self.partitions.entry(tp).or_insert(Entry::NEW);
+        let entry = self.partitions.or_insert_with(tp, || Entry::NEW);
         let mut next = Sequence(0);
         for (sequence, id) in &mut entry.in_flight {
             *sequence = next;
@@ -261,7 +261,7 @@ impl TransactionManager {
         if self.state == State::FatalError || self.producer.id == ProducerId::NONE {
             return true;
         }
-        let entry = self.partitions.get(&first.tp);
+        let entry = self.partitions.get(first.tp);
         let head = entry.and_then(|e| e.in_flight.first());
         if first.has_sequence() {
             // Retries leave one at a time, in the order of their sequences.
@@ -273,23 +273,23 @@ impl TransactionManager {
     /// Gives a batch that leaves for the first time its place: under the present epoch, after what was numbered before.
     pub fn assign(&mut self, batch: &mut ProducerBatch, batches: &mut Batches) {
         let tp = batch.tp;
-        let entry = self.partitions.entry(tp).or_insert(Entry::NEW);
+        let entry = self.partitions.or_insert_with(tp, || Entry::NEW);
         if entry.producer != self.producer && entry.in_flight.is_empty() {
             self.start_at_beginning(tp, batches);
         }
-        let entry = self.partitions.entry(tp).or_insert(Entry::NEW);
+        let entry = self.partitions.or_insert_with(tp, || Entry::NEW);
         batch.tag = self.producer.tag(entry.next);
         entry.next = entry.next.plus(batch.records() as i32);
         entry.add((batch.tag.base_sequence, batch.id));
     }
     /// Takes a batch that has its sequence already: a part of a split one.
     pub fn add_in_flight(&mut self, batch: &ProducerBatch) {
-        let entry = self.partitions.entry(batch.tp).or_insert(Entry::NEW);
+        let entry = self.partitions.or_insert_with(batch.tp, || Entry::NEW);
         entry.add((batch.tag.base_sequence, batch.id));
     }
     /// Forgets a batch.
     pub fn remove_in_flight(&mut self, batch: &ProducerBatch) {
-        if let Some(entry) = self.partitions.get_mut(&batch.tp) {
+        if let Some(entry) = self.partitions.get_mut(batch.tp) {
             entry.in_flight.retain(|(_, id)| *id != batch.id);
         }
     }
@@ -310,7 +310,7 @@ impl TransactionManager {
             }
             ErrorCode::OutOfOrderSequenceNumber => {
                 let sequence = batch.tag.base_sequence;
-                let next = self.partitions.get(&tp).unwrap_or(&Entry::NEW).is_next(sequence);
+                let next = self.partitions.get(tp).unwrap_or(&Entry::NEW).is_next(sequence);
                 match self.unresolved.get(&tp) {
                     // An earlier batch is missing and will be sent again: wait for it.
                     None if batch.sequence_reset || !next => {}
@@ -325,7 +325,7 @@ impl TransactionManager {
     }
     /// A batch succeeded, perhaps after its future had failed.
     pub fn on_completed(&mut self, batch: &ProducerBatch) {
-        let entry = self.partitions.entry(batch.tp).or_insert(Entry::NEW);
+        let entry = self.partitions.or_insert_with(batch.tp, || Entry::NEW);
         entry.last_acked = entry.last_acked.max(batch.last_sequence());
         self.remove_in_flight(batch);
     }
@@ -356,10 +356,10 @@ impl TransactionManager {
     }
     /// Partitions whose batches are settled: without a gap they go on, with one the epoch is raised.
     pub fn resolve_sequences(&mut self) {
-        let settled = |tp: &TopicPartition| self.partitions.get(tp).is_none_or(|e| e.in_flight.is_empty());
+        let settled = |tp: &TopicPartition| self.partitions.get(*tp).is_none_or(|e| e.in_flight.is_empty());
         let settled: Vec<TopicPartition> = self.unresolved.keys().copied().filter(settled).collect();
         for tp in settled {
-            let gap = self.partitions.get(&tp).is_some_and(|entry| !entry.is_next(entry.next));
+            let gap = self.partitions.get(tp).is_some_and(|entry| !entry.is_next(entry.next));
             if gap {
                 self.request_bump(tp);
             }

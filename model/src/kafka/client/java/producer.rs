@@ -157,7 +157,7 @@ impl JavaProducer {
             }
             self.client.carry_out(cx);
         }
-        for event in self.sender.take_events() {
+        for event in self.sender.drain_events() {
             if let Some(traced) = trace(&event) {
                 cx.emit(traced);
             }
@@ -179,7 +179,9 @@ impl JavaProducer {
             for ended in &polled.completed {
                 self.sender.on_completed(ended, &mut self.client, &mut self.dice, now);
             }
-            if sent || polled.moved {
+            let moved = polled.moved;
+            self.client.reuse(polled);
+            if sent || moved {
                 continue;
             }
             // A node could take more, but what it could take is held back by its sequence: the real thread spins until
