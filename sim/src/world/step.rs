@@ -222,9 +222,10 @@ impl<P: Process> World<P> {
                 self.close(process, port, conn, id);
             }
             Effect::Send { conn, message } => {
-                let what = What::Send { conn, name: message.name(), bytes: message.bytes() };
+                let bytes = message.bytes();
+                let what = What::Send { conn, name: message.name(), bytes };
                 let id = self.trace_with(process, cause, what, |c| message.feed(c));
-                self.send(process, port, conn, message, id);
+                self.send(process, port, conn, (message, bytes), id);
             }
             Effect::Wake { port, at } => {
                 self.trace(process, cause, What::Deadline(port, at));

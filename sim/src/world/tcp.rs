@@ -140,11 +140,28 @@ impl<P: Process> World<P> {
         self.let_go(conn, side);
     }
 
-    pub(super) fn send(&mut self, process: ProcessId, port: Port, conn: ConnId, message: Message<P>, cause: u64) {
-        let Some(side) = self.side_of(process, port, conn) else { return };
-        if self.net.conns.get(conn).is_some_and(|c| c.phase == Phase::Up) {
-            self.transmit(conn, 1 - side, Packet::Data(message, cause));
+    pub(super) fn send(
+        &mut self,
+        process: ProcessId,
+        port: Port,
+        conn: ConnId,
+        (message, bytes): (Message<P>, u32),
+        cause: u64,
+    ) {
+        let Some(from) = self.side_of(process, port, conn) else { return };
+        let side = 1 - from;
+        let Network { conns, cuts, links } = &mut self.net;
+        let Some(c) = conns.get_mut(conn).filter(|c| c.phase == Phase::Up) else { return };
+        if !cuts.is_empty() || c.vanished[side] || !c.directions[side].stalled.is_empty() {
+            return self.transmit(conn, side, Packet::Data(message, cause));
         }
+        // Nearly always: what `fly` does, without looking again for what is at hand.
+        let (to, listener) = (c.ends[side].process, c.ends[1].port);
+        let last = &mut c.directions[side].last_arrival;
+        let at = links.arrival(self.now, process, to, listener, bytes).max(*last + Nanos(1));
+        *last = at;
+        let key = self.key(at, to, process);
+        self.queue.push(key, Due::Packet { conn, side: side as u8, packet: Packet::Data(message, cause) });
     }
 
     /// Whether packets towards `side` get nowhere: cut, or that end's host says nothing.
