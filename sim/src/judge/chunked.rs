@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-const CHUNK: usize = 4096;
+const CHUNK: usize = 1024;
 
-/// A vector in shared chunks: a clone copies one pointer per 4,096 items and the last chunk, which is not shared, so that
+/// A vector in shared chunks: a clone copies one pointer per 1,024 items and the last chunk, which is not shared, so that
 /// writing at the end asks nobody. A write further up copies one chunk at most.
 #[derive(Clone, Debug)]
 pub struct Chunked<T> {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn it_is_cut_at_any_length() {
-        for len in [0, 1, 4095, 4096, 4097, 8192, 9999, 10_000] {
+        for len in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 8 * CHUNK, 9999, 10_000] {
             let mut a = Chunked::default();
             (0..10_000).for_each(|i| a.push(i));
             let b = a.clone();

@@ -49,4 +49,3 @@ impl<P: Process> World<P> {
         }
     }
 }
-

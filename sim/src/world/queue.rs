@@ -197,7 +197,8 @@ mod tests {
         let (mut q, mut sorted, mut now) = (Queue::new(), std::collections::BTreeSet::new(), 0);
         for count in 0..20_000 {
             for _ in 0..random.below(3) {
-                let (at, to) = (now + random.below(if random.chance(1, 4) { 100_000 } else { 50 }), random.below(3) as u32);
+                let ahead = if random.chance(1, 4) { 100_000 } else { 50 };
+                let (at, to) = (now + random.below(ahead), random.below(3) as u32);
                 let key = Key::new(SimTime(at), ProcessId(to), ProcessId(0), 2 * count + random.below(2));
                 if sorted.insert(key) {
                     q.push(key, key);

@@ -2,9 +2,7 @@
 
 use super::flow::{Flow, Halt, Why, waits};
 use super::{Crash, Due, EffectKind, EffectOf, Lifecycle, Message, Observer, What, World};
-use model::base::{
-    Addr, Cx, Disk, Effect, Event, Feed, Input, Lane, Nanos, Port, Process, ProcessId, Wire,
-};
+use model::base::{Addr, Cx, Disk, Effect, Event, Feed, Input, Lane, Nanos, Port, Process, ProcessId, Wire};
 
 /// An effect with the port whose step had it and what caused it.
 type Leaving<P> = (Port, u64, EffectOf<P>);
@@ -33,13 +31,7 @@ impl<P: Process> World<P> {
     }
 
     /// Gives a free lane what waits for it.
-    pub(super) fn pump(
-        &mut self,
-        process: ProcessId,
-        lane: Lane,
-        life: &mut impl Lifecycle,
-        seen: &mut impl Observer,
-    ) {
+    pub(super) fn pump(&mut self, process: ProcessId, lane: Lane, life: &mut impl Lifecycle, seen: &mut impl Observer) {
         loop {
             let slot = &mut self.slots[process.0 as usize];
             if slot.state.is_none() || slot.frozen {
@@ -159,7 +151,7 @@ impl<P: Process> World<P> {
         seen: &mut impl Observer,
     ) -> Option<Halt<Leaving<P>>> {
         let mut stall = Nanos::ZERO;
-        while let Some((port, cause, effect)) = effects.next() {
+        for (port, cause, effect) in effects.by_ref() {
             if waits(stall, &effect) {
                 return Some(Halt { before: Some((port, cause, effect)), why: Why::Busy(self.now + stall) });
             }

@@ -45,8 +45,9 @@ impl<P: Process> World<P> {
             }
             return;
         }
-        let back =
-            |world: &mut Self| world.net.links.arrival(world.now, to.process, opener.process, to.port, 60).since(world.now);
+        let back = |world: &mut Self| {
+            world.net.links.arrival(world.now, to.process, opener.process, to.port, 60).since(world.now)
+        };
         if cut {
             self.syn_again(conn, attempt, cause);
         } else if up && target.listens(to.port) {

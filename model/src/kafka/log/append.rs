@@ -68,7 +68,9 @@ pub enum FollowerAppendError {
 /// What producer state makes of an append.
 enum Judged {
     /// What it makes of its producers is in [`UnifiedLog::judged`].
-    New { completed: Vec<CompletedTxn> },
+    New {
+        completed: Vec<CompletedTxn>,
+    },
     Duplicate(AppendedBatch),
 }
 
@@ -135,7 +137,8 @@ impl UnifiedLog {
             self.write_entry(entry.clone());
         }
         self.bound_high_watermark();
-        self.judged.drain(..).for_each(|p| self.producers.update(&p));
+        self.judged.iter().for_each(|p| self.producers.update(p));
+        self.judged.clear();
         for txn in &completed {
             self.complete(txn);
         }

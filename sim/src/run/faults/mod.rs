@@ -232,11 +232,13 @@ impl FaultEngine {
     }
     /// Takes in what a watcher has seen; whether that was anything.
     pub fn absorb(&mut self, watcher: &mut Watcher) -> bool {
-        let any = !watcher.seen.is_empty();
+        if watcher.seen.is_empty() {
+            return false;
+        }
         for (at, process, event) in watcher.seen.drain(..) {
             self.on_event(at, process, &event);
         }
-        any
+        true
     }
     /// A process reported an event.
     pub fn on_event(&mut self, at: SimTime, process: ProcessId, event: &Event) {

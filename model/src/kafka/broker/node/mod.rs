@@ -44,9 +44,7 @@ use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::messages::Message;
 use crate::kafka::quorum::{BrokerLifecycle, BrokerState, Output, Raft, ReplyTo};
 use channels::RequestChannels;
-use config::{
-    ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, fetcher_port,
-};
+use config::{ALTER, BROKER, CONTROLLER, FETCHERS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS, fetcher_port};
 use deadlines::Deadlines;
 use disk::{NodeDisk, NodeWrite, partition_file};
 use metadata::Publisher;

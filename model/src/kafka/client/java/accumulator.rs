@@ -1,76 +1,13 @@
 //! Batches waiting to be sent (`RecordAccumulator`).
 
 use super::batch::{BatchId, ProducerBatch, size_upper_bound};
+use super::batches::{Batches, Leaders, TopicQueues};
 use super::dice::{Backoff, Dice};
 use super::idempotence::TransactionManager;
 use super::partitioner::StickyPartitioner;
 use crate::base::{BrokerId, LeaderEpoch, Millis, Row, SmallMap, SmallSet, TopicId, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
 use std::collections::VecDeque;
-
-/// The queue of one partition: batches in retry, in order of sequence, then new ones; only the last takes records.
-pub type Queue = VecDeque<ProducerBatch>;
-
-/// Every batch that is not forgotten: queued, or referred to by a request in flight.
-#[derive(Clone, Debug, Default)]
-pub struct Batches {
-    topics: SmallMap<TopicId, TopicQueues>,
-    /// Batches of requests that are unanswered; some may be done already.
-    pub sent: SmallMap<BatchId, ProducerBatch>,
-}
-
-#[derive(Clone, Debug)]
-struct TopicQueues {
-    /// By partition number; `None` for those never written.
-    queues: Vec<Option<Queue>>,
-    sticky: StickyPartitioner,
-    leaders: Leaders,
-    /// Room for the load of each partition, kept.
-    load: Vec<(u16, u32)>,
-}
-
-/// The leaders of a topic's partitions as one version of the cluster's view has them.
-#[derive(Clone, Debug, Default)]
-struct Leaders {
-    version: Option<u64>,
-    known: Vec<Option<Leader>>,
-    /// How many partitions the view has.
-    partitions: usize,
-}
-impl Leaders {
-    fn renew(&mut self, topic: TopicId, view: &ClusterView) {
-        if self.version == Some(view.version) {
-            return;
-        }
-        self.version = Some(view.version);
-        self.known.clear();
-        self.partitions = 0;
-        for (tp, leader) in view.leaders.range(all_partitions(topic)) {
-            self.known.resize(usize::from(tp.partition), None);
-            self.known.push(Some(*leader));
-            self.partitions += 1;
-        }
-    }
-}
-
-impl Batches {
-    /// A batch wherever it is.
-    pub fn find(&mut self, tp: TopicPartition, id: BatchId) -> Option<&mut ProducerBatch> {
-        if self.sent.contains_key(id) {
-            return self.sent.get_mut(id);
-        }
-        self.queue_mut(tp)?.iter_mut().find(|b| b.id == id)
-    }
-    fn queue_mut(&mut self, tp: TopicPartition) -> Option<&mut Queue> {
-        self.topics.get_mut(tp.topic)?.queues.get_mut(usize::from(tp.partition))?.as_mut()
-    }
-    fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
-        self.topics.values_mut().flat_map(|t| t.queues.iter_mut().flatten())
-    }
-    fn queues(&self) -> impl Iterator<Item = &Queue> {
-        self.topics.values().flat_map(|t| t.queues.iter().flatten())
-    }
-}
 
 /// Settings of the accumulator, by Kafka's keys.
 #[derive(Clone, Copy, Debug)]
@@ -525,25 +462,6 @@ impl RecordAccumulator {
     }
 }
 
-impl TopicQueues {
-    fn queue(&mut self, partition: u16) -> &mut Queue {
-        let at = usize::from(partition);
-        if self.queues.len() <= at {
-            self.queues.resize(at + 1, None);
-        }
-        self.queues[at].get_or_insert_default()
-    }
-}
-
 fn epoch_of(view: &ClusterView, tp: TopicPartition) -> Option<LeaderEpoch> {
     view.leaders.get(&tp).map(|l: &Leader| l.epoch).filter(|e| *e != LeaderEpoch::UNKNOWN)
-}
-
-/// Number of partitions of a topic in the view.
-pub fn partitions_of(view: &ClusterView, topic: TopicId) -> usize {
-    view.leaders.range(all_partitions(topic)).count()
-}
-
-const fn all_partitions(topic: TopicId) -> std::ops::RangeInclusive<TopicPartition> {
-    TopicPartition { topic, partition: 0 }..=TopicPartition { topic, partition: u16::MAX }
 }

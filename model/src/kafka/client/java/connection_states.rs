@@ -34,6 +34,8 @@ struct NodeState {
 #[derive(Clone, Debug)]
 pub struct ConnectionStates {
     nodes: SmallMap<BrokerId, NodeState>,
+    /// Whether any may be connecting: else none can be late with it.
+    any_connecting: bool,
     reconnect: Backoff,
     setup: Backoff,
 }
@@ -42,7 +44,7 @@ impl ConnectionStates {
     /// No connection yet. `reconnect`: `reconnect.backoff.ms` to `.max.ms`; `setup`:
     /// `socket.connection.setup.timeout.ms` to `.max.ms`.
     pub const fn new(reconnect: Backoff, setup: Backoff) -> Self {
-        Self { nodes: SmallMap::new(), reconnect, setup }
+        Self { nodes: SmallMap::new(), any_connecting: false, reconnect, setup }
     }
     /// The state of `node`.
     pub fn state(&self, node: BrokerId) -> ConnectionState {
@@ -74,6 +76,7 @@ impl ConnectionStates {
     }
     /// An attempt begins. Another address is another node: nothing is inherited.
     pub fn connecting(&mut self, node: BrokerId, addr: Addr, now: Millis, dice: &mut Dice) {
+        self.any_connecting = true;
         match self.nodes.get_mut(node) {
             Some(n) if n.addr == addr => {
                 n.state = ConnectionState::Connecting;
@@ -131,7 +134,11 @@ impl ConnectionStates {
         n.state = ConnectionState::Disconnected;
     }
     /// Nodes that have been connecting for longer than their set-up timeout (strictly).
-    pub fn setup_timed_out(&self, now: Millis) -> Vec<BrokerId> {
+    pub fn setup_timed_out(&mut self, now: Millis) -> Vec<BrokerId> {
+        self.any_connecting = self.any_connecting && self.connecting_nodes().next().is_some();
+        if !self.any_connecting {
+            return Vec::new();
+        }
         self.connecting_nodes().filter(|(_, n)| now - n.last_attempt > n.setup_timeout).map(|(id, _)| id).collect()
     }
     /// First instant at which a set-up timeout can be noticed.

@@ -1,8 +1,8 @@
 //! Producer id, epoch and sequence numbers (`TransactionManager`, `TxnPartitionMap`): the part of every idempotent
 //! producer. The transactional part (states between READY and the end of a transaction, coordinator requests) joins here.
 
-use super::accumulator::Batches;
 use super::batch::{BatchId, Failure, ProducerBatch};
+use super::batches::Batches;
 use crate::base::{Offset, ProducerEpoch, ProducerId, ProducerTag, Sequence, SmallMap, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{InitProducerIdReply, ProducedPartition};

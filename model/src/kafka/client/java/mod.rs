@@ -2,6 +2,7 @@
 
 mod accumulator;
 mod batch;
+mod batches;
 mod config;
 mod connection_states;
 mod dice;
@@ -19,8 +20,9 @@ mod sender;
 mod tests;
 mod wiring;
 
-pub use accumulator::{AccumulatorConfig, Appended, Batches, Queue, Ready, RecordAccumulator, Target, partitions_of};
+pub use accumulator::{AccumulatorConfig, Appended, Ready, RecordAccumulator, Target};
 pub use batch::{BatchId, Failure, ProducerBatch, size_upper_bound};
+pub use batches::{Batches, Queue, partitions_of};
 pub use config::{ConfigError, ProducerConfig};
 pub use connection_states::{ConnectionState, ConnectionStates};
 pub use dice::{Backoff, Dice};

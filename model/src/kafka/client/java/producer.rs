@@ -236,7 +236,7 @@ impl JavaProducer {
         if let Some((_, n)) = self.counts.iter().find(|(t, _)| *t == topic) {
             return *n;
         }
-        let n = super::accumulator::partitions_of(view, topic) as u16;
+        let n = super::batches::partitions_of(view, topic) as u16;
         self.counts.push((topic, n));
         n
     }
