@@ -13,8 +13,8 @@ mod shadow;
 use super::{Cast, Excuse, Loss, TopicInfo, Violation};
 use crate::world::Observer;
 use model::base::{
-    BrokerEpoch, BrokerId, BrokerSet, Event, Layer, LeaderEpoch, Offset, PartitionEpoch, ProcessId, Shown, SimTime,
-    TopicPartition,
+    BrokerEpoch, BrokerId, BrokerSet, Event, Layer, LeaderEpoch, Offset, PartitionEpoch, PartitionMap, ProcessId,
+    Shown, SimTime, SmallMap, TopicPartition,
 };
 use shadow::{Cut, Link, Shadow};
 use std::collections::BTreeMap;
@@ -69,10 +69,10 @@ pub enum Told {
 /// The law.
 #[derive(Clone, Debug)]
 pub struct ReplicationLaw {
-    partitions: BTreeMap<TopicPartition, Watched>,
+    partitions: PartitionMap<Watched>,
     /// Broker of each process, process of each broker.
     brokers: BTreeMap<ProcessId, BrokerId>,
-    processes: BTreeMap<BrokerId, ProcessId>,
+    processes: SmallMap<BrokerId, ProcessId>,
     registered: BTreeMap<BrokerId, BrokerEpoch>,
     min_isr: Vec<u32>,
     elr: bool,
@@ -88,10 +88,14 @@ const SEEN_AT_MOST: usize = 10_000;
 impl ReplicationLaw {
     /// For this cast and these topics.
     pub fn new(cast: &Cast, topics: &[TopicInfo]) -> Self {
+        let mut processes = SmallMap::new();
+        for (process, broker) in &cast.brokers {
+            processes.insert(*broker, *process);
+        }
         Self {
-            partitions: BTreeMap::new(),
+            partitions: PartitionMap::new(),
             brokers: cast.brokers.clone(),
-            processes: cast.brokers.iter().map(|(p, b)| (*b, *p)).collect(),
+            processes,
             registered: BTreeMap::new(),
             min_isr: topics.iter().map(|t| u32::from(t.min_isr.min(t.replication_factor))).collect(),
             elr: cast.elr,
@@ -107,7 +111,7 @@ impl ReplicationLaw {
     }
     /// A partition and the replica of `process` in it.
     fn at(&mut self, tp: TopicPartition, process: ProcessId) -> (&mut Watched, usize) {
-        let w = self.partitions.entry(tp).or_default();
+        let w = self.partitions.or_default(tp);
         let i = w.shadow.find(process).unwrap_or_else(|| {
             let broker = self.brokers.get(&process).copied().unwrap_or(BrokerId::NONE);
             w.shadow.enter(process, broker, self.power_losses)
@@ -149,7 +153,7 @@ impl ReplicationLaw {
     ) {
         let min_isr = self.min_isr.get(usize::from(tp.topic.0)).copied().unwrap_or(1);
         let candidates = BrokerSet(isr.0 | elr.0);
-        let w = self.partitions.entry(tp).or_default();
+        let w = self.partitions.or_default(tp);
         if w.partition_epoch.is_some_and(|known| partition_epoch <= known) {
             // Told again by the next active controller.
             return;
@@ -257,12 +261,11 @@ impl ReplicationLaw {
         link: Link,
         leader: bool,
     ) {
-        let (w, i) = self.at(tp, process);
-        let r = &w.shadow.replicas[i];
-        if r.end != base {
+        let (mut w, mut i) = self.at(tp, process);
+        if w.shadow.replicas[i].end != base {
             self.check_end(at, tp, process, base);
+            (w, i) = self.at(tp, process);
         }
-        let (w, i) = self.at(tp, process);
         w.shadow.append(i, link);
         if !leader || w.newest() != Some((link.epoch, process)) {
             return;
@@ -310,7 +313,7 @@ impl ReplicationLaw {
 
     /// I-4: a leader that is not stale waits for everyone whom the controller may elect.
     fn maximal_isr(&mut self, at: SimTime, tp: TopicPartition, epoch: LeaderEpoch, maximal: BrokerSet) {
-        let w = self.partitions.entry(tp).or_default();
+        let w = self.partitions.or_default(tp);
         let Some(missing) = w.candidates.iter().find(|b| !maximal.has(*b)) else { return };
         if epoch == w.leader_epoch && w.enough {
             let text =
@@ -358,9 +361,9 @@ impl ReplicationLaw {
 
     /// I-2: every member of ISR and ELR has what is committed, unless it lost it with power and the controller cannot know.
     fn candidates_are_complete(&mut self, at: SimTime, tp: TopicPartition, to: Offset) {
-        let Some(w) = self.partitions.get(&tp) else { return };
+        let Some(w) = self.partitions.get(tp) else { return };
         let short = w.candidates.iter().find_map(|broker| {
-            let process = self.processes.get(&broker)?;
+            let process = self.processes.get(broker)?;
             match w.shadow.replicas.iter().find(|r| r.process == *process) {
                 Some(r) if !r.known || r.end >= to => None,
                 Some(r) => {
@@ -444,7 +447,7 @@ impl Observer for ReplicationLaw {
     fn shown(&mut self, at: SimTime, _: ProcessId, shown: &Shown) {
         let Layer::Read(reader) = shown.layer else { return };
         let (tp, base) = (shown.tp, shown.base);
-        let Some(w) = self.partitions.get(&tp) else { return };
+        let Some(w) = self.partitions.get(tp) else { return };
         let tag = shown.batch.producer;
         let mark = shadow::mark(base, shown.batch.content, (tag.id, tag.epoch, tag.base_sequence));
         let wrong = match w.shadow.at(base) {

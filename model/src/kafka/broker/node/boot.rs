@@ -12,7 +12,7 @@ use super::to_controller::ToController;
 use super::transactions::Transactions;
 use super::verification::Verification;
 use super::{Node, NodeCx};
-use crate::base::{BrokerEpoch, Millis, Nanos, Offset, QuorumRole, TopicPartition};
+use crate::base::{BrokerEpoch, Millis, Nanos, Offset, QuorumRole, SmallMap, TopicPartition};
 use crate::kafka::broker::{ReplicaManager, ReplicaManagerConfig};
 use crate::kafka::controller::MetadataImage;
 use crate::kafka::log::{LogConfig, UnifiedLog};
@@ -43,7 +43,7 @@ impl Node {
             raft_blocked: VecDeque::new(),
             raft_waits_for: None,
             raft_role: QuorumRole::Unattached,
-            raft_links: BTreeMap::new(),
+            raft_links: SmallMap::new(),
             controller: None,
             committed: MetadataImage::default(),
             committed_end: Offset(0),
@@ -60,7 +60,7 @@ impl Node {
             publisher: Publisher::new(cx.stream("metadata apply")),
             replicas: ReplicaManager::new(config.id, replicas, cx.stream("replicas"), cx.fixes, now),
             channels: RequestChannels::default(),
-            fetcher_conns: BTreeMap::new(),
+            fetcher_conns: SmallMap::new(),
             producer_ids: ProducerIds::default(),
             transactions: Transactions::new(b, cx.fixes, now),
             verification: Verification::default(),
@@ -84,7 +84,7 @@ impl Node {
             node.deadlines.nudge(LIFECYCLE);
         }
         node.after_raft(cx);
-        node.end_step(cx);
+        node.end_step(false, cx);
         node
     }
 
