@@ -1,14 +1,15 @@
 //! An application that reads topics with a plain consumer and hands every record to the judge.
 
 use super::APP;
-use crate::base::{Addr, Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, SimTime, TopicPartition};
+use crate::base::{
+    Addr, Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, SimTime, SmallMap, TopicPartition,
+};
 use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient, NetworkConfig};
 use crate::kafka::client::java_consumer::{ConsumerConfig, JavaConsumer, TopicHashes};
 use crate::kafka::client::rdkafka::{RdConfig, RdNetwork, RdNetworkClient};
 use crate::kafka::client::rdkafka_consumer::{Consumed, RdConsumer, RdConsumerConfig, Start, Toppar, TopparState};
 use crate::kafka::messages::{Message, OffsetSpec};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which client library reads.
@@ -59,7 +60,7 @@ const CONSUME: u32 = 1_000;
 pub struct ReaderApp {
     config: Arc<ReaderAppConfig>,
     client: Client,
-    positions: BTreeMap<TopicPartition, Offset>,
+    positions: SmallMap<TopicPartition, Offset>,
     deadline: Option<SimTime>,
     /// librdkafka: the application has records in hand, or is about to look.
     consuming: bool,
@@ -88,7 +89,7 @@ impl ReaderApp {
             }
         };
         let config = Arc::clone(config);
-        Self { config, client, positions: BTreeMap::new(), deadline: None, consuming: false }
+        Self { config, client, positions: SmallMap::new(), deadline: None, consuming: false }
     }
 
     /// The Java client has one thread, librdkafka its own beside the application's.
@@ -132,10 +133,12 @@ impl ReaderApp {
             for done in &polled.completed {
                 consumer.on_completed(done, now, &mut **net);
             }
+            let nothing = !polled.moved && polled.completed.is_empty();
+            net.reuse(polled);
             match consumer.poll(now, &mut **net) {
                 Ok(Some(fetched)) => {
                     records += u64::from(fetched.records);
-                    delivered.extend(fetched.slices);
+                    delivered = fetched.slices;
                     again = now;
                     break;
                 }
@@ -144,11 +147,12 @@ impl ReaderApp {
                 // has nothing better to do. The judge sees the reset.
                 Err(_) => again = again.min(now + Millis(100)),
             }
-            if !polled.moved && polled.completed.is_empty() {
+            if nothing {
                 break;
             }
         }
-        net.poll(Millis::ZERO, now);
+        let polled = net.poll(Millis::ZERO, now);
+        net.reuse(polled);
         net.carry_out(cx);
         let at = if again == now {
             cx.now + self.config.poll_every

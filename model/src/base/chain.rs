@@ -1,90 +1,75 @@
-//! The digest: a chained hash over canonical little-endian bytes.
+//! The digest: a chained hash over canonical words.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-/// A chained digest. Equal chains mean that equal bytes were fed in the same order; XXH3 with the previous link as the
-/// seed, so a link also depends on where the bytes were cut.
+/// A chained digest: each word is mixed in by one multiplication, the high half folded onto the low one (the step of wyhash
+/// and its kin), so that a link depends on every word before it and on their order. Against accidents, not attackers.
 #[derive(Clone, Debug)]
 pub struct Chain {
     link: u64,
-    buffer: [u8; 256],
-    used: usize,
 }
 
-/// Canonical bytes into the digest: little-endian, fixed width, no padding, no address, no hash order.
+/// Canonical words into the digest: fixed in number or told before, no address, no hash order.
 pub trait Feed {
     /// Feeds this value.
     fn feed(&self, chain: &mut Chain);
 }
 
+/// Odd, half of its bits set, without a pattern: fractional bits of the golden ratio.
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
 impl Chain {
     /// A chain that begins with `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { link: seed, buffer: [0; 256], used: 0 }
+        // No seed begins at 0, which a word of 0 would not move.
+        let mut chain = Self { link: !MULTIPLIER };
+        chain.u64(seed);
+        chain
     }
 
-    /// Feeds raw bytes; the caller sees to it that their length is fixed or fed before them.
-    pub fn bytes(&mut self, bytes: &[u8]) {
-        if self.used + bytes.len() > self.buffer.len() {
-            self.fold();
-            if bytes.len() > self.buffer.len() {
-                self.link = xxh3_64_with_seed(bytes, self.link);
-                return;
-            }
-        }
-        self.buffer[self.used..self.used + bytes.len()].copy_from_slice(bytes);
-        self.used += bytes.len();
-    }
-
-    /// Feeds so many bytes that the compiler knows their number: one store where they fit, without a call.
-    #[inline]
-    pub fn array<const N: usize>(&mut self, bytes: [u8; N]) {
-        match self.buffer.get_mut(self.used..).and_then(<[u8]>::first_chunk_mut) {
-            Some(room) => {
-                *room = bytes;
-                self.used += N;
-            }
-            None => self.bytes(&bytes),
-        }
-    }
-    /// Feeds one byte.
-    #[inline]
-    pub fn u8(&mut self, v: u8) {
-        self.array([v]);
-    }
-    /// Feeds two bytes, little-endian.
-    #[inline]
-    pub fn u16(&mut self, v: u16) {
-        self.array(v.to_le_bytes());
-    }
-    /// Feeds four bytes, little-endian.
-    #[inline]
-    pub fn u32(&mut self, v: u32) {
-        self.array(v.to_le_bytes());
-    }
-    /// Feeds eight bytes, little-endian.
+    /// Feeds one word.
     #[inline]
     pub fn u64(&mut self, v: u64) {
-        self.array(v.to_le_bytes());
+        let product = u128::from(self.link ^ v) * u128::from(MULTIPLIER);
+        self.link = product as u64 ^ (product >> 64) as u64;
     }
-    /// Feeds eight bytes, little-endian two's complement.
+    /// Feeds raw bytes; the caller sees to it that their length is fixed or fed before them.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| self.u64(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.u64(u64::from_le_bytes(last));
+        }
+    }
+    /// Feeds one byte, as a word.
+    #[inline]
+    pub fn u8(&mut self, v: u8) {
+        self.u64(u64::from(v));
+    }
+    /// Feeds two bytes, as a word.
+    #[inline]
+    pub fn u16(&mut self, v: u16) {
+        self.u64(u64::from(v));
+    }
+    /// Feeds four bytes, as a word.
+    #[inline]
+    pub fn u32(&mut self, v: u32) {
+        self.u64(u64::from(v));
+    }
+    /// Feeds two halves of a word.
+    #[inline]
+    pub fn halves(&mut self, high: u32, low: u32) {
+        self.u64(u64::from(high) << 32 | u64::from(low));
+    }
+    /// Feeds eight bytes, two's complement.
     #[inline]
     pub fn i64(&mut self, v: i64) {
-        self.array(v.to_le_bytes());
+        self.u64(v as u64);
     }
 
-    /// The chain's present link. Folds what is buffered, so it is part of the chain when it was asked for: ask at fixed
-    /// places only (the end of a simulated second, the end of a batch).
-    pub fn link(&mut self) -> u64 {
-        self.fold();
+    /// The chain's present link.
+    pub fn link(&self) -> u64 {
         self.link
-    }
-
-    fn fold(&mut self) {
-        if self.used > 0 {
-            self.link = xxh3_64_with_seed(&self.buffer[..self.used], self.link);
-            self.used = 0;
-        }
     }
 }
 

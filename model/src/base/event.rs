@@ -325,6 +325,35 @@ impl Event {
 }
 
 impl Event {
+    /// Number of its kind, from 1; leads in the digest.
+    #[inline]
+    pub const fn number(&self) -> usize {
+        match self {
+            Self::PartitionChanged { .. } => 1,
+            Self::BecameLeader { .. } => 2,
+            Self::BecameFollower { .. } => 3,
+            Self::Appended { .. } => 4,
+            Self::Truncated { .. } => 5,
+            Self::HighWatermark { .. } => 6,
+            Self::ProduceAnswered { .. } => 7,
+            Self::ClientError { .. } => 8,
+            Self::Acked { .. } => 9,
+            Self::SendFailed { .. } => 10,
+            Self::Retried { .. } => 11,
+            Self::ProducerEpochBumped { .. } => 12,
+            Self::ProducerFatal { .. } => 13,
+            Self::Position { .. } => 14,
+            Self::Fencing { .. } => 15,
+            Self::Registration { .. } => 16,
+            Self::Quorum { .. } => 17,
+            Self::Controller { .. } => 18,
+            Self::MetadataApplied { .. } => 19,
+            Self::Recovered { .. } => 20,
+            Self::Connection { .. } => 21,
+            Self::Note { .. } => 22,
+            Self::LogOpened { .. } => 23,
+        }
+    }
     /// The partition it is about, if it is about one.
     pub const fn partition(&self) -> Option<TopicPartition> {
         match *self {
@@ -346,9 +375,9 @@ impl Event {
 }
 impl Feed for Event {
     fn feed(&self, c: &mut Chain) {
+        c.u8(self.number() as u8);
         match *self {
             Self::PartitionChanged { tp, leader, leader_epoch, partition_epoch, isr, elr, unclean } => {
-                c.u8(1);
                 tp.feed(c);
                 leader.feed(c);
                 leader_epoch.feed(c);
@@ -358,19 +387,16 @@ impl Feed for Event {
                 unclean.feed(c);
             }
             Self::BecameLeader { tp, epoch, end } => {
-                c.u8(2);
                 tp.feed(c);
                 epoch.feed(c);
                 end.feed(c);
             }
             Self::BecameFollower { tp, epoch, leader } => {
-                c.u8(3);
                 tp.feed(c);
                 epoch.feed(c);
                 leader.feed(c);
             }
             Self::Appended { tp, base, last, epoch, producer, producer_epoch, sequence, content, leader, control } => {
-                c.u8(4);
                 tp.feed(c);
                 base.feed(c);
                 last.feed(c);
@@ -382,7 +408,6 @@ impl Feed for Event {
                 c.u8(u8::from(leader) | u8::from(control) << 1);
             }
             Self::Truncated { tp, from, to, high_watermark, follower } => {
-                c.u8(5);
                 tp.feed(c);
                 from.feed(c);
                 to.feed(c);
@@ -390,7 +415,6 @@ impl Feed for Event {
                 follower.feed(c);
             }
             Self::HighWatermark { tp, offset, epoch, leader, isr, maximal, end } => {
-                c.u8(6);
                 tp.feed(c);
                 offset.feed(c);
                 epoch.feed(c);
@@ -400,7 +424,6 @@ impl Feed for Event {
                 end.feed(c);
             }
             Self::ProduceAnswered { tp, base, last, acks, error, duplicate } => {
-                c.u8(7);
                 tp.feed(c);
                 base.feed(c);
                 last.feed(c);
@@ -409,89 +432,73 @@ impl Feed for Event {
                 duplicate.feed(c);
             }
             Self::ClientError { api, error, node } => {
-                c.u8(8);
                 c.u8(api);
                 c.u16(error as u16);
                 node.feed(c);
             }
             Self::Acked { tp, base, records, sequence } => {
-                c.u8(9);
                 tp.feed(c);
                 base.feed(c);
                 c.u32(records);
                 sequence.feed(c);
             }
             Self::SendFailed { tp, records, error } => {
-                c.u8(10);
                 tp.feed(c);
                 c.u32(records);
                 c.u16(error as u16);
             }
             Self::Retried { tp, sequence, attempt } => {
-                c.u8(11);
                 tp.feed(c);
                 sequence.feed(c);
                 c.u32(attempt);
             }
             Self::ProducerEpochBumped { producer, epoch } => {
-                c.u8(12);
                 producer.feed(c);
                 epoch.feed(c);
             }
             Self::ProducerFatal { error } => {
-                c.u8(13);
                 c.u16(error as u16);
             }
             Self::Position { tp, offset, reset } => {
-                c.u8(14);
                 tp.feed(c);
                 offset.feed(c);
                 reset.feed(c);
             }
             Self::Fencing { broker, fenced } => {
-                c.u8(15);
                 broker.feed(c);
                 fenced.feed(c);
             }
             Self::Registration { broker, epoch, error } => {
-                c.u8(16);
                 broker.feed(c);
                 epoch.feed(c);
                 c.u16(error as u16);
             }
             Self::Quorum { node, epoch, role } => {
-                c.u8(17);
                 node.feed(c);
                 c.u32(epoch as u32);
                 c.u8(role as u8);
             }
             Self::Controller { node, epoch, active } => {
-                c.u8(18);
                 node.feed(c);
                 c.u32(epoch as u32);
                 active.feed(c);
             }
             Self::MetadataApplied { offset, history } => {
-                c.u8(19);
                 offset.feed(c);
                 c.u64(history);
             }
             Self::Recovered { clean } => {
-                c.u8(20);
                 clean.feed(c);
             }
             Self::Connection { node, up } => {
-                c.u8(21);
                 node.feed(c);
                 up.feed(c);
             }
             Self::Note { tag, value } => {
-                c.u8(22);
                 c.u32(tag);
                 c.i64(value);
             }
             Self::LogOpened { tp, end, high_watermark } => {
-                c.u8(23);
                 tp.feed(c);
                 end.feed(c);
                 high_watermark.feed(c);

@@ -16,7 +16,7 @@ macro_rules! id {
         }
         impl super::Feed for $name {
             #[inline]
-            fn feed(&self, chain: &mut super::Chain) { chain.array(self.0.to_le_bytes()); }
+            fn feed(&self, chain: &mut super::Chain) { chain.u64(self.0 as u64); }
         }
     };
 }
@@ -52,6 +52,21 @@ id!(/// Sequence number of a record within (producer id, epoch, partition); wrap
 id!(/// A topic, numbered in the order of the scenario.
     TopicId(u16));
 
+impl ConnId {
+    const NUMBER_BITS: u32 = 40;
+    /// Connection number `number` of those that `opener` opens.
+    pub const fn new(opener: ProcessId, number: u64) -> Self {
+        Self((opener.0 as u64) << Self::NUMBER_BITS | number)
+    }
+    /// Who opened it.
+    pub const fn opener(self) -> ProcessId {
+        ProcessId((self.0 >> Self::NUMBER_BITS) as u32)
+    }
+    /// Which of its opener's connections it is.
+    pub const fn number(self) -> u64 {
+        self.0 & ((1 << Self::NUMBER_BITS) - 1)
+    }
+}
 impl Offset {
     /// Unknown offset, -1 on the wire.
     pub const UNKNOWN: Self = Self(-1);

@@ -5,8 +5,10 @@ mod event;
 mod fixes;
 mod ids;
 mod keymap;
+mod partition_map;
 mod process;
 mod rows;
+mod small_map;
 mod stream;
 mod time;
 
@@ -18,7 +20,9 @@ pub use ids::{
     ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,
 };
 pub use keymap::KeyMap;
+pub use partition_map::PartitionMap;
 pub use process::{Addr, ConnEvent, Cx, CxOf, Disk, Effect, Input, Layer, Process, Shown, Signal, Wire};
 pub use rows::{Batch, BatchBuilder, BatchKind, Ghost, Marker, ProducerTag, Row, Span};
+pub use small_map::{SmallMap, SmallSet};
 pub use stream::{Domain, Stream, Streams};
 pub use time::{EventTime, Millis, Nanos, SimTime};

@@ -287,7 +287,7 @@ impl<'a, M, W> Cx<'a, M, W> {
     /// A fresh connection id.
     pub fn connection(&mut self) -> ConnId {
         *self.next_connection += 1;
-        ConnId(u64::from(self.me.0) << 40 | *self.next_connection)
+        ConnId::new(self.me, *self.next_connection)
     }
     /// Opens a connection from this port to `to`.
     pub fn open(&mut self, to: Addr) -> ConnId {

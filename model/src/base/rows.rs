@@ -54,16 +54,11 @@ impl Row {
 }
 impl Feed for Row {
     fn feed(&self, chain: &mut Chain) {
-        // 56 bytes: all but the ghost. The raw span is fed as a length; its bytes are in the batch's digest.
-        let mut b = [0u8; 56];
-        b[..4].copy_from_slice(&self.bytes.to_le_bytes());
-        b[4..12].copy_from_slice(&self.time.0.to_le_bytes());
-        b[12..20].copy_from_slice(&self.key.to_le_bytes());
-        for (i, c) in self.cols.iter().enumerate() {
-            b[20 + 8 * i..28 + 8 * i].copy_from_slice(&c.to_le_bytes());
-        }
-        b[52..].copy_from_slice(&self.raw.len.to_le_bytes());
-        chain.bytes(&b);
+        // All but the ghost. The raw span is fed as a length; its bytes are in the batch's digest.
+        chain.halves(self.bytes, self.raw.len);
+        chain.i64(self.time.0);
+        chain.u64(self.key);
+        self.cols.iter().for_each(|c| chain.i64(*c));
     }
 }
 
@@ -84,8 +79,7 @@ impl ProducerTag {
 impl Feed for ProducerTag {
     fn feed(&self, chain: &mut Chain) {
         self.id.feed(chain);
-        self.epoch.feed(chain);
-        self.base_sequence.feed(chain);
+        chain.halves(u32::from(self.epoch.0 as u16), self.base_sequence.0 as u32);
     }
 }
 
@@ -211,14 +205,14 @@ impl Batch {
 impl Feed for Batch {
     fn feed(&self, chain: &mut Chain) {
         self.producer.feed(chain);
-        chain.u32(self.records);
-        chain.u32(self.bytes);
-        chain.u8(match self.kind {
+        chain.halves(self.records, self.bytes);
+        let kind = match self.kind {
             BatchKind::Plain => 0,
             BatchKind::Transactional => 1,
             BatchKind::Control(Marker { commit: false, .. }) => 2,
             BatchKind::Control(Marker { commit: true, .. }) => 3,
-        });
+        };
+        chain.u8(kind);
         chain.u64(self.content);
     }
 }

@@ -43,20 +43,24 @@ pub struct Stream(ChaCha8Rng);
 
 impl Stream {
     /// 64 random bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
     /// Uniform in `0..n`. Panics if `n` is 0.
+    #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "an empty range has no member");
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
     /// Uniform in `low..=high`.
+    #[inline]
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high);
         if high - low == u64::MAX { self.bits() } else { low + self.below(high - low + 1) }
     }
     /// True in `n` of `of` cases.
+    #[inline]
     pub fn chance(&mut self, n: u64, of: u64) -> bool {
         self.below(of) < n
     }

@@ -382,6 +382,7 @@ impl Wire for Message {
                 },
             }
     }
+    #[inline]
     fn kind(&self) -> u8 {
         match self {
             Self::Request { body, .. } => body.key(),

@@ -3,13 +3,13 @@
 use crate::harness::{Outcome, compare};
 use crate::java_exceptions::exception;
 use crate::java_net::{addr, partition, tp};
-use model::base::{BrokerId, EventTime, Fixes, LeaderEpoch, Millis, Row, TopicPartition};
+use model::base::{BrokerId, EventTime, Fixes, LeaderEpoch, Millis, Row, SmallSet, TopicPartition};
 use model::kafka::client::java::{
-    BatchId, Dice, Failure, ProducerBatch, ProducerConfig, Profile, RecordAccumulator, Target,
+    BatchId, Dice, Failure, ProducerBatch, ProducerConfig, Profile, Ready, RecordAccumulator, Target,
 };
 use model::kafka::client::{ClusterView, Leader, TopicHashes};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 struct Bench {
     accumulator: RecordAccumulator,
@@ -101,7 +101,8 @@ impl Bench {
         }
     }
     fn ready(&mut self) {
-        let ready = self.accumulator.ready(&self.view, false, self.now);
+        let mut ready = Ready::default();
+        self.accumulator.ready(&self.view, false, self.now, &mut ready);
         let nodes: Vec<i32> = ready.nodes.iter().map(|n| n.0).collect();
         let next = if ready.next_check == Millis::MAX { -1 } else { ready.next_check.0 };
         let topics: Vec<&str> = ready.leaderless.iter().map(|_| "t").collect();
@@ -109,15 +110,17 @@ impl Bench {
     }
     fn drain(&mut self, item: &Value) {
         for node in item[1].as_array().into_iter().flatten().filter_map(Value::as_i64) {
-            let nodes = BTreeSet::from([BrokerId(node as i32)]);
-            let drained = self.accumulator.drain(&self.view, &nodes, self.max_request_size, &mut None, self.now);
+            let (mut nodes, mut drained) = (SmallSet::new(), Vec::new());
+            nodes.insert(BrokerId(node as i32));
+            let max_size = self.max_request_size;
+            self.accumulator.drain(&self.view, &nodes, max_size, &mut None, self.now, &mut drained);
             let mut batches = Vec::new();
             for id in drained.into_iter().flat_map(|(_, ids)| ids) {
                 let number = self.drained.iter().position(|d| *d == id).unwrap_or_else(|| {
                     self.drained.push(id);
                     self.drained.len() - 1
                 });
-                let b: &ProducerBatch = &self.accumulator.batches.sent[&id];
+                let b: &ProducerBatch = &self.accumulator.batches.sent[id];
                 batches.push(json!([number, b.tp.partition, b.records(), b.bytes(), b.attempts]));
             }
             self.say(vec![json!("drain"), json!(node), json!(batches)]);
@@ -125,7 +128,7 @@ impl Bench {
     }
     fn taken(&mut self, item: &Value) -> Option<ProducerBatch> {
         let id = self.drained[item[1].as_u64().unwrap_or(0) as usize];
-        self.accumulator.batches.sent.remove(&id)
+        self.accumulator.batches.sent.remove(id)
     }
     fn expire(&mut self) {
         let expired = self.accumulator.take_expired(self.now);
@@ -135,7 +138,7 @@ impl Bench {
             for row in sealed.rows.iter() {
                 self.say(vec![json!("done"), json!(row.cols[0]), json!(exception(Failure::Expired))]);
             }
-            self.accumulator.complete(&batch);
+            self.accumulator.complete(&mut batch, |_| {});
         }
     }
     fn item(&mut self, item: &Value) {
@@ -163,7 +166,7 @@ impl Bench {
                     for row in sealed.rows.iter() {
                         self.say(vec![json!("done"), json!(row.cols[0]), json!("ok")]);
                     }
-                    self.accumulator.complete(&batch);
+                    self.accumulator.complete(&mut batch, |_| {});
                 }
             }
             "mute" => self.accumulator.mute(tp_of(1)),

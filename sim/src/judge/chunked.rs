@@ -2,60 +2,67 @@
 
 use std::sync::Arc;
 
-const CHUNK: usize = 4096;
+const CHUNK: usize = 1024;
 
-/// A vector in shared chunks: a clone copies one pointer per 4,096 items, a write copies one chunk at most.
+/// A vector in shared chunks: a clone copies one pointer per 1,024 items and the last chunk, which is not shared, so that
+/// writing at the end asks nobody. A write further up copies one chunk at most.
 #[derive(Clone, Debug)]
 pub struct Chunked<T> {
     chunks: Vec<Arc<Vec<T>>>,
-    len: usize,
+    /// What is behind the full chunks; never full itself.
+    tail: Vec<T>,
 }
 impl<T> Default for Chunked<T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), len: 0 }
+        Self { chunks: Vec::new(), tail: Vec::new() }
     }
 }
 impl<T: Clone> Chunked<T> {
     /// Number of items.
     pub fn len(&self) -> usize {
-        self.len
+        self.chunks.len() * CHUNK + self.tail.len()
     }
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
     /// Appends.
+    #[inline]
     pub fn push(&mut self, item: T) {
-        if self.len.is_multiple_of(CHUNK) {
-            self.chunks.push(Arc::new(Vec::with_capacity(CHUNK)));
+        self.tail.push(item);
+        if self.tail.len() == CHUNK {
+            let full = std::mem::replace(&mut self.tail, Vec::with_capacity(CHUNK));
+            self.chunks.push(Arc::new(full));
         }
-        Arc::make_mut(self.chunks.last_mut().expect("just made")).push(item);
-        self.len += 1;
     }
     /// The item at `index`.
+    #[inline]
     pub fn get(&self, index: usize) -> Option<&T> {
-        self.chunks.get(index / CHUNK)?.get(index % CHUNK)
+        match self.chunks.get(index / CHUNK) {
+            Some(chunk) => chunk.get(index % CHUNK),
+            None => self.tail.get(index - self.chunks.len() * CHUNK),
+        }
     }
     /// The last item.
     pub fn last(&self) -> Option<&T> {
-        self.len.checked_sub(1).and_then(|i| self.get(i))
+        self.tail.last().or_else(|| self.chunks.last()?.last())
     }
     /// Drops what is behind the first `len` items.
     pub fn truncate(&mut self, len: usize) {
-        if len >= self.len {
+        if len >= self.len() {
             return;
         }
-        self.chunks.truncate(len.div_ceil(CHUNK));
-        if let Some(last) = self.chunks.last_mut()
-            && !len.is_multiple_of(CHUNK)
-        {
-            Arc::make_mut(last).truncate(len % CHUNK);
+        let full = len / CHUNK;
+        if full < self.chunks.len() {
+            self.tail = self.chunks[full][..len % CHUNK].to_vec();
+            self.chunks.truncate(full);
+        } else {
+            self.tail.truncate(len % CHUNK);
         }
-        self.len = len;
     }
     /// Number of items at the front for which `holds`; it holds for none behind them.
     pub fn partition_point(&self, holds: impl Fn(&T) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len);
+        let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
             if self.get(middle).is_some_and(&holds) { low = middle + 1 } else { high = middle }
@@ -63,18 +70,24 @@ impl<T: Clone> Chunked<T> {
         low
     }
     /// The item at `index`, to change.
+    #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        Arc::make_mut(self.chunks.get_mut(index / CHUNK)?).get_mut(index % CHUNK)
+        let full = self.chunks.len();
+        match self.chunks.get_mut(index / CHUNK) {
+            Some(chunk) => Arc::make_mut(chunk).get_mut(index % CHUNK),
+            None => self.tail.get_mut(index - full * CHUNK),
+        }
     }
     /// Every item in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|c| c.iter())
+        self.chunks.iter().flat_map(|c| c.iter()).chain(&self.tail)
     }
 }
 impl<T: Clone + Default> Chunked<T> {
     /// The item at `index`, growing with defaults.
+    #[inline]
     pub fn grow(&mut self, index: usize) -> &mut T {
-        while self.len <= index {
+        while self.len() <= index {
             self.push(T::default());
         }
         self.get_mut(index).expect("grown")
@@ -99,7 +112,7 @@ mod tests {
 
     #[test]
     fn it_is_cut_at_any_length() {
-        for len in [0, 1, 4095, 4096, 4097, 8192, 9999, 10_000] {
+        for len in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 8 * CHUNK, 9999, 10_000] {
             let mut a = Chunked::default();
             (0..10_000).for_each(|i| a.push(i));
             let b = a.clone();

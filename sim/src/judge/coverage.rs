@@ -21,7 +21,8 @@ pub struct Coverage {
     pub messages: BTreeMap<&'static str, u64>,
     /// Special edges: unclean elections, truncations of followers, duplicates recognised...
     pub edges: BTreeMap<&'static str, u64>,
-    event_tally: Tally,
+    /// By [`Event::number`].
+    event_tally: Vec<(&'static str, u64)>,
     message_tally: Tally,
     answered: u64,
 }
@@ -62,7 +63,9 @@ fn bump<K: Ord>(map: &mut BTreeMap<K, u64>, key: K, n: u64) {
 impl Coverage {
     /// Brings what was only tallied so far into [`Coverage::events`], [`Coverage::messages`] and [`Coverage::produce_errors`].
     pub fn settle(&mut self) {
-        std::mem::take(&mut self.event_tally).into_map(&mut self.events);
+        for (name, n) in std::mem::take(&mut self.event_tally).into_iter().filter(|(_, n)| *n > 0) {
+            bump(&mut self.events, name, n);
+        }
         std::mem::take(&mut self.message_tally).into_map(&mut self.messages);
         if self.answered > 0 {
             bump(&mut self.produce_errors, 0, std::mem::take(&mut self.answered));
@@ -81,9 +84,13 @@ impl Coverage {
 }
 impl Observer for Coverage {
     fn event(&mut self, _: SimTime, _: u64, _: u64, _: ProcessId, event: &Event) {
-        if !self.event_tally.count(event.name()) {
-            bump(&mut self.events, event.name(), 1);
+        let number = event.number();
+        if self.event_tally.len() <= number {
+            self.event_tally.resize(number + 1, ("", 0));
         }
+        let (name, n) = &mut self.event_tally[number];
+        *name = event.name();
+        *n += 1;
         match event {
             Event::ClientError { error, .. } => bump(&mut self.client_errors, *error, 1),
             Event::ProduceAnswered { error, duplicate, .. } => {

@@ -185,18 +185,34 @@ impl Judge {
     }
 }
 
+/// What comes with every batch where nothing goes wrong: only the law of replication looks at it.
+const fn of_a_batch(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Appended { .. }
+            | Event::HighWatermark { .. }
+            | Event::ProduceAnswered { error: 0, .. }
+            | Event::Acked { .. }
+    )
+}
+
 impl Observer for Judge {
     fn event(&mut self, at: SimTime, id: u64, cause: u64, process: ProcessId, event: &Event) {
+        let of_a_batch = of_a_batch(event);
         self.coverage.event(at, id, cause, process, event);
-        self.excuses.event(at, id, cause, process, event);
+        if !of_a_batch {
+            self.excuses.event(at, id, cause, process, event);
+        }
         self.replication.event(at, id, cause, process, event);
         match self.replication.told.take() {
             Some(Told::Loss(loss)) => self.excuses.lost(loss),
             Some(Told::PowerCut(tp)) => self.excuses.power_cut(tp),
             None => {}
         }
-        self.controller.event(at, id, cause, process, event);
-        self.order.event(at, id, cause, process, event);
+        if !of_a_batch {
+            self.controller.event(at, id, cause, process, event);
+            self.order.event(at, id, cause, process, event);
+        }
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
         self.layer.shown(at, process, shown);

@@ -4,7 +4,7 @@
 
 use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
 use crate::world::Observer;
-use model::base::{Event, Ghost, Layer, Offset, ProcessId, Shown, SimTime, TopicPartition};
+use model::base::{Event, Ghost, Layer, Offset, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
 use std::collections::BTreeMap;
 
 /// What a reader was given last in a partition.
@@ -18,9 +18,9 @@ struct Read {
 #[derive(Clone, Debug)]
 pub struct OrderLaw {
     /// By reader and partition.
-    read: BTreeMap<(u16, TopicPartition), Read>,
+    read: SmallMap<(u16, TopicPartition), Read>,
     /// Which reader a process is.
-    readers: BTreeMap<ProcessId, u16>,
+    readers: SmallMap<ProcessId, u16>,
     seen: Vec<Violation>,
     /// The reader that was given again what it had, after a reset; [`super::Judge`] takes it.
     pub(super) reread: Option<u16>,
@@ -28,27 +28,27 @@ pub struct OrderLaw {
 impl OrderLaw {
     /// For this cast and these topics.
     pub fn new(_: &Cast, _: &[TopicInfo]) -> Self {
-        Self { read: BTreeMap::new(), readers: BTreeMap::new(), seen: Vec::new(), reread: None }
+        Self { read: SmallMap::new(), readers: SmallMap::new(), seen: Vec::new(), reread: None }
     }
 }
 
 impl Observer for OrderLaw {
     fn event(&mut self, _: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         if let Event::Position { tp, reset: true, .. } = event
-            && let Some(reader) = self.readers.get(&process)
-            && let Some(read) = self.read.get_mut(&(*reader, *tp))
+            && let Some(reader) = self.readers.get(process)
+            && let Some(read) = self.read.get_mut((*reader, *tp))
         {
             read.reset = true;
         }
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
         let Layer::Read(reader) = shown.layer else { return };
-        if self.readers.get(&process) != Some(&reader) {
+        if self.readers.get(process) != Some(&reader) {
             self.readers.insert(process, reader);
         }
         let first = shown.base.plus(i64::from(shown.from));
         let next = shown.base.plus(i64::from(shown.to));
-        let read = self.read.entry((reader, shown.tp)).or_insert(Read { next: first, reset: false });
+        let read = self.read.or_insert_with((reader, shown.tp), || Read { next: first, reset: false });
         if first < read.next {
             if read.reset {
                 self.reread = Some(reader);

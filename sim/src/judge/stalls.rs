@@ -2,8 +2,7 @@
 //! that came later, to the next decision. A partition to which nobody sends does not stall.
 
 use super::Ledger;
-use model::base::{Ghost, Layer, Millis, Nanos, Shown, SimTime, TopicPartition};
-use std::collections::BTreeMap;
+use model::base::{Ghost, Layer, Millis, Nanos, Shown, SimTime, SmallMap, TopicPartition};
 
 /// A time without acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ impl Stall {
 /// Finds stalls of at least [`Stalls::SHORTEST`].
 #[derive(Clone, Debug, Default)]
 pub struct Stalls {
-    last: BTreeMap<(u16, TopicPartition), SimTime>,
+    last: SmallMap<(u16, TopicPartition), SimTime>,
     /// The stalls, in the order of their ends.
     pub stalls: Vec<Stall>,
 }

@@ -88,6 +88,8 @@ pub struct Run {
     starts: Vec<(SimTime, ProcessId)>,
     phase: Phase,
     next_look: SimTime,
+    /// When the run itself has something to do next; `None` when that has to be looked at again.
+    own_due: Option<SimTime>,
     /// The scenario's time zero.
     pub origin: SimTime,
     workload_ended: Option<SimTime>,
@@ -134,6 +136,7 @@ impl Run {
             starts: Vec::new(),
             phase: Phase::Forming,
             next_look: SimTime::ZERO,
+            own_due: None,
             origin: SimTime::ZERO,
             workload_ended: None,
             unsent: 0,
@@ -263,11 +266,12 @@ impl Run {
             }
             for (bundle, process) in feed.bundles.iter_mut().zip(&feed.instances) {
                 if !bundle.rows.is_empty() {
-                    let mut rows = std::mem::take(&mut bundle.rows);
+                    let rows = &mut bundle.rows;
                     if let Some(planted) = &mut self.planted {
-                        planted.perturb(&mut rows);
+                        planted.perturb(rows);
                     }
-                    self.world.offer(at, Addr { process: *process, port: APP }, rows.into());
+                    self.world.offer(at, Addr { process: *process, port: APP }, rows[..].into());
+                    rows.clear();
                 }
             }
         }
@@ -315,13 +319,24 @@ impl Run {
 
     fn after_turn(&mut self) {
         while let Some(crashed) = self.world.take_crashed() {
+            self.own_due = None;
             if let Some(after) = self.restart_after.take() {
                 self.restart = Some((crashed.at + after, crashed.process));
             } else {
                 self.faults.on_crashed(crashed);
             }
         }
-        self.faults.absorb(&mut self.seen.watcher);
+        if self.faults.absorb(&mut self.seen.watcher) {
+            self.own_due = None;
+        }
+    }
+    /// When the run itself has something to do.
+    fn find_own_due(&self) -> SimTime {
+        let never = SimTime(u64::MAX);
+        let start = self.starts.last().map_or(never, |(at, _)| *at);
+        let fault = self.faults.next_at().unwrap_or(never);
+        let restart = self.restart.map_or(never, |(at, _)| at);
+        start.min(fault).min(self.next_offer().unwrap_or(never)).min(self.next_look).min(restart)
     }
 }
 
@@ -344,33 +359,37 @@ impl Drive for Run {
             return false;
         }
         // What the run itself has to do comes before the world's events of the same instant, in this order.
+        let own = self.own_due.unwrap_or_else(|| self.find_own_due());
+        self.own_due = Some(own);
         let world = self.world.next_at().unwrap_or(SimTime(u64::MAX));
+        if world < own {
+            self.world.turn(life, &mut self.seen);
+            self.after_turn();
+            return true;
+        }
+        self.own_due = None;
         let start = self.starts.last().map_or(SimTime(u64::MAX), |(at, _)| *at);
         let fault = self.faults.next_at().unwrap_or(SimTime(u64::MAX));
         let offer = self.next_offer().unwrap_or(SimTime(u64::MAX));
         let restart = self.restart.map_or(SimTime(u64::MAX), |(at, _)| at);
-        let next = world.min(start).min(fault).min(offer).min(self.next_look).min(restart);
-        if next == restart
+        if own == restart
             && let Some((at, process)) = self.restart.take()
         {
             self.world.idle_until(at.max(self.world.now()), life);
             self.world.inject(&Fault::Start(process), life, &mut self.seen);
-        } else if next == start {
+        } else if own == start {
             self.world.idle_until(start.max(self.world.now()), life);
             let (_, process) = self.starts.pop().expect("the next start");
             self.world.inject(&Fault::Start(process), life, &mut self.seen);
-        } else if next == fault {
+        } else if own == fault {
             self.world.idle_until(fault.max(self.world.now()), life);
             self.faults.due(&mut self.world, life, &mut self.seen);
-        } else if next == offer {
+        } else if own == offer {
             self.world.idle_until(offer.max(self.world.now()), life);
             self.offer(offer);
-        } else if next == self.next_look {
+        } else {
             self.world.idle_until(self.next_look.max(self.world.now()), life);
             self.look(life);
-        } else {
-            self.world.turn(life, &mut self.seen);
-            self.after_turn();
         }
         true
     }

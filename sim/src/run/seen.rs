@@ -4,8 +4,7 @@ use super::Shuffle;
 use super::faults::Watcher;
 use crate::judge::Judge;
 use crate::world::Observer;
-use model::base::{Addr, Event, Ghost, Layer, ProcessId, Shown, SimTime, TopicPartition};
-use std::collections::BTreeMap;
+use model::base::{Addr, Event, Ghost, Layer, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
 
 /// Latencies of one layer in ms: how many of each; the last one counts all above.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +37,7 @@ impl Latencies {
 /// looked at after every record, over the partitions that have delivered something.
 #[derive(Clone, Debug, Default)]
 pub struct Skew {
-    newest: BTreeMap<TopicPartition, i64>,
+    newest: SmallMap<TopicPartition, i64>,
     sum_ms: u64,
     records: u64,
     /// Largest, in ms.
@@ -47,9 +46,9 @@ pub struct Skew {
 impl Skew {
     /// Takes records of one partition in order of delivery, by event time in ms.
     fn add(&mut self, tp: TopicPartition, times: impl Iterator<Item = i64>) {
-        let others = self.newest.iter().filter(|(other, _)| **other != tp).map(|(_, newest)| *newest);
+        let others = self.newest.iter().filter(|(other, _)| *other != tp).map(|(_, newest)| *newest);
         let (low, high) = others.fold((i64::MAX, i64::MIN), |(low, high), t| (low.min(t), high.max(t)));
-        let mut newest = self.newest.get(&tp).copied().unwrap_or(i64::MIN);
+        let mut newest = self.newest.get(tp).copied().unwrap_or(i64::MIN);
         for time in times {
             newest = newest.max(time);
             let skew = (high.max(newest) - low.min(newest)) as u64;
@@ -121,11 +120,12 @@ impl Observer for Seen {
             if !rows.is_empty() {
                 self.skews[usize::from(reader)].add(shown.tp, rows.iter().map(|r| r.time.0));
             }
+            let now = at.millis().0 as u64;
             for row in rows {
                 if row.ghost != Ghost::NONE
                     && let Some(sent) = self.judge.ledger.get(row.ghost.open())
                 {
-                    latencies.add((at.millis().0 as u64).saturating_sub(u64::from(sent.at_ms)));
+                    latencies.add(now.saturating_sub(u64::from(sent.at_ms)));
                 }
             }
         }

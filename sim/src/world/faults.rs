@@ -1,8 +1,8 @@
 //! Faults and acts, on concrete processes and hosts. Symbolic targets are resolved before they come here.
 
 use super::network::{Cut, DeadMode, LinkRule, Trouble};
-use super::slot::{EffectKind, EffectKinds, Waiting};
-use super::{EffectOf, Lifecycle, Message, Observer, What, World, Write};
+use super::slot::{EffectKind, EffectKinds};
+use super::{EffectOf, Lifecycle, Observer, What, World};
 use model::base::{Addr, Cx, Disk, Domain, Lane, Nanos, Port, Process, ProcessId, Signal, SimTime, Stream};
 
 /// Where a process is to be killed: just before the `nth` effect of a kind that it ever has (from 0, over incarnations).
@@ -156,7 +156,7 @@ impl<P: Process> World<P> {
     pub fn inject(&mut self, fault: &Fault, life: &mut impl Lifecycle, seen: &mut impl Observer) {
         self.faults += 1;
         let process = fault.process();
-        self.trace(process.unwrap_or(ProcessId(u32::MAX)), 0, What::Fault(self.faults, fault.name()), None);
+        self.trace(process.unwrap_or(ProcessId(u32::MAX)), 0, What::Fault(self.faults, fault.name()));
         seen.fault(self.now, process, fault.name());
         match fault {
             Fault::Kill(p, dead) => self.kill(*p, *dead, life, seen),
@@ -175,10 +175,10 @@ impl<P: Process> World<P> {
             Fault::Dead(p, dead) => self.slots[p.0 as usize].dead = *dead,
             Fault::Cut(cut) => self.net.cuts.push(cut.clone()),
             Fault::Heal(id) => self.net.cuts.retain(|c| c.id != *id),
-            Fault::Link(rule) => self.net.rules.push(rule.clone()),
-            Fault::Unlink(id) => self.net.rules.retain(|r| r.id != *id),
-            Fault::Trouble(trouble) => self.net.trouble(trouble.clone()),
-            Fault::Untrouble(id) => self.net.untrouble(*id),
+            Fault::Link(rule) => self.net.links.rules.push(rule.clone()),
+            Fault::Unlink(id) => self.net.links.rules.retain(|r| r.id != *id),
+            Fault::Trouble(trouble) => self.net.links.trouble(trouble.clone()),
+            Fault::Untrouble(id) => self.net.links.untrouble(*id),
             Fault::Cpu(host, permille) => self.pace(*host, *permille),
             Fault::SlowDisk(host, permille, stall) => self.slow_disk(*host, *permille, *stall),
             Fault::DiskBandwidth(host, left) => self.hosts[*host as usize].limit_disk(self.now, *left),
@@ -203,37 +203,29 @@ impl<P: Process> World<P> {
     }
 
     /// Counts an effect that is about to leave: the crash point that stands before it.
+    #[inline]
     pub(super) fn crashes_at(&mut self, process: ProcessId, kind: EffectKind) -> Option<Armed> {
-        let counts = &mut self.slots[process.0 as usize].effects;
-        counts[kind as usize] += 1;
-        if self.armed.is_empty() {
-            return None;
-        }
+        self.slots[process.0 as usize].effects[kind as usize] += 1;
+        if self.armed.is_empty() { None } else { self.crash_point(process, kind) }
+    }
+    #[cold]
+    fn crash_point(&mut self, process: ProcessId, kind: EffectKind) -> Option<Armed> {
+        let counts = &self.slots[process.0 as usize].effects;
         let hit = |a: &Armed| a.process == process && a.kinds.has(kind) && a.kinds.count(counts) == a.nth + 1;
         let place = self.armed.iter().position(hit)?;
         Some(self.armed.remove(place))
     }
 
-    /// A lane stops before an effect, which will be counted again when it goes on.
-    pub(super) fn stop_before(
-        &mut self,
-        process: ProcessId,
-        lane: Lane,
-        effect: &EffectOf<P>,
-    ) -> &mut Waiting<Message<P>, Write<P>> {
-        let slot = &mut self.slots[process.0 as usize];
-        slot.effects[EffectKind::of(effect) as usize] -= 1;
-        let waiting = slot.lane(lane);
-        waiting.busy = true;
-        waiting.resume = true;
-        waiting
+    /// An effect does not leave yet: it will be counted when it does.
+    pub(super) fn uncount(&mut self, process: ProcessId, effect: &EffectOf<P>) {
+        self.slots[process.0 as usize].effects[EffectKind::of(effect) as usize] -= 1;
     }
 
     /// A crash point fires.
     pub(super) fn crash(&mut self, armed: Armed, life: &mut impl Lifecycle, seen: &mut impl Observer) {
         let Armed { id, process, how, .. } = armed;
         self.faults += 1;
-        self.trace(process, 0, What::Fault(self.faults, how.name()), None);
+        self.trace(process, 0, What::Fault(self.faults, how.name()));
         seen.fault(self.now, Some(process), how.name());
         match how {
             Crash::Kill(dead) => self.kill(process, dead, life, seen),
@@ -281,7 +273,7 @@ impl<P: Process> World<P> {
         if slot.state.is_none() {
             return;
         }
-        self.trace(process, 0, What::Killed, None);
+        self.trace(process, 0, What::Killed);
         let now = self.now;
         let slot = &mut self.slots[process.0 as usize];
         slot.clear();
@@ -295,7 +287,7 @@ impl<P: Process> World<P> {
         if self.slots[process.0 as usize].state.is_some() {
             return;
         }
-        let id = self.trace(process, 0, What::Started, None);
+        let id = self.trace(process, 0, What::Started);
         let slot = &mut self.slots[process.0 as usize];
         slot.incarnation.0 += 1;
         slot.since = self.now;

@@ -1,6 +1,6 @@
 //! How the effects of a step go on: at once, after work, after a write that takes long, or not at all.
 
-use super::{Due, World};
+use super::{Armed, Crash, Due, Lifecycle, Observer, World};
 use model::base::{Effect, FileId, Lane, Nanos, Process, ProcessId, SimTime};
 
 /// How long the writes of a step have stalled it so far.
@@ -33,7 +33,45 @@ pub(super) enum Flow {
     Dead,
 }
 
+/// The effects of a step do not all leave now.
+pub(super) struct Halt<E> {
+    /// The effect that was to leave and did not.
+    pub(super) before: Option<E>,
+    pub(super) why: Why,
+}
+pub(super) enum Why {
+    /// The lane works until then, or waits for a write.
+    Busy { until: SimTime, works: bool },
+    /// A crash point stands here.
+    Crash(Armed),
+    /// The process has ended.
+    Dead,
+}
+
 impl<P: Process> World<P> {
+    /// What becomes of a lane whose effects do not go on; what is left of them is in its timeline.
+    pub(super) fn halted(
+        &mut self,
+        process: ProcessId,
+        lane: Lane,
+        why: Why,
+        life: &mut impl Lifecycle,
+        seen: &mut impl Observer,
+    ) {
+        match why {
+            Why::Busy { until, works } => self.resume_at(until, process, lane, works),
+            Why::Crash(armed) => {
+                if armed.how == Crash::Freeze {
+                    // It goes on here when the process is thawed.
+                    let waiting = self.slots[process.0 as usize].lane(lane);
+                    waiting.busy = true;
+                    waiting.resume = true;
+                }
+                self.crash(armed, life, seen);
+            }
+            Why::Dead => {}
+        }
+    }
     /// The lane is busy until then, with work or with a write.
     pub(super) fn resume_at(&mut self, at: SimTime, process: ProcessId, lane: Lane, works: bool) {
         let slot = &mut self.slots[process.0 as usize];

@@ -3,12 +3,15 @@
 //! The world owns every machine, under both hosts ([`crate::host`]); it is a value, so a run can be forked at any instant by
 //! cloning it. It knows nothing of Kafka: it is generic over the [`Process`].
 
+mod conns;
+mod deadline;
 mod faults;
 mod flow;
 mod host;
 mod network;
 mod queue;
 mod slot;
+mod step;
 mod tcp;
 mod trace;
 
@@ -18,11 +21,10 @@ pub use network::{Connecting, Cut, DeadMode, Existing, Link, LinkRule, Trouble};
 pub use slot::{EffectKind, EffectKinds};
 pub use trace::{Digest, Item, Recorder, What};
 
-use flow::{Flow, Stall};
 use host::Host;
 use model::base::{
-    Addr, Chain, ConnId, Cx, Disk, Effect, Event, Feed, FileId, Fixes, Incarnation, Input, Lane, Nanos, Port, Process,
-    ProcessId, Row, Shown, Signal, SimTime, Streams, Wire,
+    Addr, Chain, ConnId, Disk, Effect, Event, FileId, Fixes, Incarnation, Input, Lane, Port, Process, ProcessId, Row,
+    Shown, Signal, SimTime, Streams,
 };
 use network::Network;
 use queue::{Key, Queue};
@@ -175,6 +177,7 @@ impl<P: Process> World<P> {
     /// Adds a process on `host`, not yet started. Ids are given in order from 0.
     pub fn add(&mut self, host: u32, config: P::Config) -> ProcessId {
         assert!((host as usize) < self.hosts.len(), "host {host} does not exist");
+        assert!((self.slots.len() as u32) < Key::PROCESSES, "too many processes");
         self.slots.push(Slot::new(host, Arc::new(config)));
         ProcessId(self.slots.len() as u32 - 1)
     }
@@ -229,7 +232,7 @@ impl<P: Process> World<P> {
     }
     /// Whether packets `from` → `to` meet trouble, on connections to this listener.
     pub fn is_troubled(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
-        self.net.troubled(from, to, listener)
+        self.net.links.troubled(from, to, listener)
     }
     /// How far a process's wall clock is off, in ms.
     pub fn skew(&self, id: ProcessId) -> i64 {
@@ -295,12 +298,12 @@ impl<P: Process> World<P> {
 
     /// Lets the next event happen; `None` when nothing waits.
     pub fn turn(&mut self, life: &mut impl Lifecycle, seen: &mut impl Observer) -> Option<SimTime> {
-        let (key, due) = self.queue.pop()?;
-        debug_assert!(key.at >= self.now, "time runs backwards");
-        if key.at > self.now {
-            self.now = key.at;
-            self.digest.advance(key.at);
-            life.advance(key.at);
+        let (at, due) = self.queue.pop()?;
+        debug_assert!(at >= self.now, "time runs backwards");
+        if at > self.now {
+            self.now = at;
+            self.digest.advance(at);
+            life.advance(at);
         }
         match due {
             Due::Input { to, incarnation, input, cause } => {
@@ -336,362 +339,12 @@ impl<P: Process> World<P> {
 
     fn own_key(&mut self, at: SimTime, to: ProcessId) -> Key {
         self.own_count += 1;
-        Key { at, link: u64::from(to.0) << 32 | u64::from(u32::MAX), count: self.own_count }
+        Key::new(at, to, Key::WORLD, self.own_count)
     }
     fn key(&mut self, at: SimTime, to: ProcessId, from: ProcessId) -> Key {
         let slot = &mut self.slots[from.0 as usize];
         slot.count += 1;
-        Key { at, link: u64::from(to.0) << 32 | u64::from(from.0), count: slot.count }
-    }
-    fn id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
-    }
-
-    /// Digest and trace of one item. `content` feeds what the item itself cannot carry: a message's content.
-    fn trace(&mut self, process: ProcessId, cause: u64, what: What, content: Option<&dyn Fn(&mut Chain)>) -> u64 {
-        let id = self.id();
-        let now = self.now;
-        let chain = self.digest.chain();
-        trace::feed_head(chain, 0, now, process, cause);
-        what.feed(chain);
-        if let Some(content) = content {
-            content(chain);
-        }
-        if let Some((recorder, own)) = self.recorder.as_mut().filter(|(r, _)| r.wants(now)) {
-            trace::feed_head(own, 0, now, process, cause);
-            what.feed(own);
-            let content = content.map_or(0, |content| {
-                let mut apart = Chain::new(0);
-                content(&mut apart);
-                apart.link()
-            });
-            own.u64(content);
-            let digest = own.link();
-            recorder.items.push(Item { id, cause, at: now, process, what, digest, content });
-        }
-        id
-    }
-
-    /// An input reaches a port: its lane takes it now, or when it is free.
-    fn deliver(
-        &mut self,
-        to: Addr,
-        input: Input<Message<P>>,
-        cause: u64,
-        life: &mut impl Lifecycle,
-        seen: &mut impl Observer,
-    ) {
-        let slot = &mut self.slots[to.process.0 as usize];
-        let Some(state) = slot.state.as_ref() else { return };
-        let lane = state.lane(to.port);
-        let frozen = slot.frozen;
-        let waiting = slot.lane(lane);
-        if frozen || waiting.busy || !waiting.inbox.is_empty() {
-            waiting.inbox.push_back((to.port, input, cause));
-            return;
-        }
-        self.step(to.process, to.port, lane, input, cause, life, seen);
-        self.pump(to.process, lane, life, seen);
-    }
-
-    /// Gives a free lane what waits for it.
-    fn pump(&mut self, process: ProcessId, lane: Lane, life: &mut impl Lifecycle, seen: &mut impl Observer) {
-        loop {
-            let slot = &mut self.slots[process.0 as usize];
-            if slot.state.is_none() || slot.frozen {
-                return;
-            }
-            let waiting = slot.lane(lane);
-            if waiting.busy {
-                return;
-            }
-            let Some((port, input, cause)) = waiting.inbox.pop_front() else { return };
-            self.step(process, port, lane, input, cause, life, seen);
-        }
-    }
-
-    fn step(
-        &mut self,
-        process: ProcessId,
-        port: Port,
-        lane: Lane,
-        input: Input<Message<P>>,
-        cause: u64,
-        life: &mut impl Lifecycle,
-        seen: &mut impl Observer,
-    ) {
-        self.work.kernel_events += 1;
-        let id = match &input {
-            Input::Message { conn, from, message } => {
-                let bytes = message.bytes();
-                self.work.messages += 1;
-                self.work.bytes += u64::from(bytes);
-                let name = message.name();
-                seen.message(self.now, Addr { process, port }, *from, name, bytes);
-                let what = What::Message { port, from: *from, conn: *conn, name, bytes };
-                self.trace(process, cause, what, Some(&|c| c.u8(message.kind())))
-            }
-            Input::Connection(conn, event) => {
-                self.trace(process, cause, What::Connection { port, conn: *conn, event: *event }, None)
-            }
-            Input::Wake => self.trace(process, cause, What::Wake(port), None),
-            Input::Flushed(file) => self.trace(process, cause, What::Flushed(port, *file), None),
-            Input::Signal(signal) => self.trace(process, cause, What::Signal(port), Some(&|c| signal.feed(c))),
-            Input::Offer(rows) => {
-                self.trace(process, cause, What::Offer(port, rows.len() as u32), Some(&|c| rows.feed(c)))
-            }
-        };
-        let mut effects = std::mem::take(&mut self.scratch);
-        let slot = &mut self.slots[process.0 as usize];
-        let state = slot.state.as_mut().expect("only a running process steps");
-        let mut cx = Cx::new(
-            self.now,
-            process,
-            slot.incarnation,
-            port,
-            self.fixes,
-            slot.skew,
-            self.streams,
-            &mut slot.next_connection,
-            &mut effects,
-        );
-        state.step(port, input, &mut cx);
-        self.apply(process, port, lane, id, effects, life, seen);
-    }
-
-    /// Applies effects in order, until work makes the rest wait.
-    fn apply(
-        &mut self,
-        process: ProcessId,
-        port: Port,
-        lane: Lane,
-        cause: u64,
-        mut effects: Vec<EffectOf<P>>,
-        life: &mut impl Lifecycle,
-        seen: &mut impl Observer,
-    ) {
-        let mut rest = effects.drain(..);
-        let mut stall = Stall::default();
-        while let Some(effect) = rest.next() {
-            if stall.holds(&effect) {
-                let waiting = self.slots[process.0 as usize].lane(lane);
-                waiting.timeline.push_back((port, cause, effect));
-                waiting.timeline.extend(rest.map(|e| (port, cause, e)));
-                self.scratch = effects;
-                self.resume_at(self.now + stall.time, process, lane, false);
-                return;
-            }
-            if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
-                if armed.how == Crash::Freeze {
-                    let waiting = self.stop_before(process, lane, &effect);
-                    waiting.timeline.push_back((port, cause, effect));
-                    waiting.timeline.extend(rest.map(|e| (port, cause, e)));
-                } else {
-                    drop(rest);
-                }
-                self.scratch = effects;
-                self.crash(armed, life, seen);
-                return;
-            }
-            match self.effect(process, port, cause, effect, life, seen) {
-                Flow::On => {}
-                Flow::Stalled(file, time) => stall.add(file, time),
-                Flow::Dead => {
-                    drop(rest);
-                    self.scratch = effects;
-                    return;
-                }
-                Flow::Later(at) => {
-                    let waiting = self.slots[process.0 as usize].lane(lane);
-                    waiting.timeline.extend(rest.map(|e| (port, cause, e)));
-                    self.scratch = effects;
-                    self.resume_at(at, process, lane, true);
-                    return;
-                }
-            }
-        }
-        drop(rest);
-        self.scratch = effects;
-        if stall.time > Nanos::ZERO {
-            self.resume_at(self.now + stall.time, process, lane, false);
-        }
-    }
-
-    /// A lane's work is done: the effects below it leave, up to the next work.
-    fn resume(&mut self, process: ProcessId, lane: Lane, life: &mut impl Lifecycle, seen: &mut impl Observer) {
-        let mut stall = Stall::default();
-        loop {
-            let Some((port, cause, effect)) = self.slots[process.0 as usize].lane(lane).timeline.pop_front() else {
-                if stall.time > Nanos::ZERO {
-                    self.resume_at(self.now + stall.time, process, lane, false);
-                    return;
-                }
-                self.slots[process.0 as usize].lane(lane).busy = false;
-                break;
-            };
-            if stall.holds(&effect) {
-                self.slots[process.0 as usize].lane(lane).timeline.push_front((port, cause, effect));
-                self.resume_at(self.now + stall.time, process, lane, false);
-                return;
-            }
-            if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
-                if armed.how == Crash::Freeze {
-                    self.stop_before(process, lane, &effect).timeline.push_front((port, cause, effect));
-                }
-                self.crash(armed, life, seen);
-                return;
-            }
-            match self.effect(process, port, cause, effect, life, seen) {
-                Flow::On => {}
-                Flow::Stalled(file, time) => stall.add(file, time),
-                Flow::Dead => return,
-                Flow::Later(at) => {
-                    self.resume_at(at, process, lane, true);
-                    return;
-                }
-            }
-        }
-        self.pump(process, lane, life, seen);
-    }
-
-    fn effect(
-        &mut self,
-        process: ProcessId,
-        port: Port,
-        cause: u64,
-        effect: EffectOf<P>,
-        life: &mut impl Lifecycle,
-        seen: &mut impl Observer,
-    ) -> Flow {
-        let index = process.0 as usize;
-        match effect {
-            Effect::Write(file, write) => {
-                self.trace(process, cause, What::Write(file), Some(&|c| write.feed(c)));
-                let host = &mut self.hosts[self.slots[index].host as usize];
-                if host.disk_full {
-                    // A broker with one log directory halts when it fails (`LogManager.handleLogDirFailure`).
-                    self.end(process, life, seen);
-                    return Flow::Dead;
-                }
-                host.written(self.now, P::Disk::bytes(&write));
-                let stall = host.write_stall;
-                self.slots[index].disk.apply(file, &write);
-                if stall > Nanos::ZERO {
-                    return Flow::Stalled(file, stall);
-                }
-            }
-            Effect::Flush(file) => {
-                let id = self.trace(process, cause, What::Flush(file), None);
-                let mark = self.slots[index].disk.mark(file);
-                let at = self.hosts[self.slots[index].host as usize].flushed_at(self.now);
-                let incarnation = self.slots[index].incarnation;
-                let key = self.key(at, process, process);
-                self.queue.push(key, Due::Flushed { process, incarnation, port, file, mark, cause: id });
-            }
-            Effect::Open { conn, from, to } => {
-                let id = self.trace(process, cause, What::Open(conn, to), None);
-                self.open(process, from, conn, to, id);
-            }
-            Effect::Close(conn) => {
-                let id = self.trace(process, cause, What::Close(conn), None);
-                self.close(process, port, conn, id);
-            }
-            Effect::Send { conn, message } => {
-                let what = What::Send { conn, name: message.name(), bytes: message.bytes() };
-                let id = self.trace(process, cause, what, Some(&|c| message.feed(c)));
-                self.send(process, port, conn, message, id);
-            }
-            Effect::Wake { port, at } => {
-                self.trace(process, cause, What::Deadline(port, at), None);
-                self.set_deadline(process, port, at);
-            }
-            Effect::Work(d) => {
-                self.trace(process, cause, What::Work(d), None);
-                if d > Nanos::ZERO {
-                    let host = self.slots[index].host as usize;
-                    return Flow::Later(self.hosts[host].work(self.now, d));
-                }
-            }
-            Effect::Listen { port, open } => {
-                self.trace(process, cause, What::Listen(port, open), None);
-                self.slots[index].listen(port, open);
-            }
-            Effect::Emit(event) => {
-                let id = self.trace(process, cause, What::Emit(event), None);
-                if let Event::Appended { base, last, leader: true, .. } = event {
-                    self.work.record_hops += (last.0 - base.0 + 1) as u64;
-                }
-                seen.event(self.now, id, cause, process, &event);
-            }
-            Effect::Show(shown) => {
-                let rows = shown.to - shown.from;
-                self.work.record_hops += u64::from(rows);
-                self.trace(
-                    process,
-                    cause,
-                    What::Shown(shown.layer, rows),
-                    Some(&|c| {
-                        shown.tp.feed(c);
-                        shown.base.feed(c);
-                        c.u32(shown.from);
-                        shown.batch.feed(c);
-                    }),
-                );
-                seen.shown(self.now, process, &shown);
-            }
-            Effect::Exit => {
-                self.trace(process, cause, What::Exited, None);
-                self.end(process, life, seen);
-                return Flow::Dead;
-            }
-        }
-        Flow::On
-    }
-
-    fn deadline(
-        &mut self,
-        process: ProcessId,
-        incarnation: Incarnation,
-        port: Port,
-        life: &mut impl Lifecycle,
-        seen: &mut impl Observer,
-    ) {
-        let now = self.now;
-        let slot = &mut self.slots[process.0 as usize];
-        if !slot.runs(incarnation) {
-            return;
-        }
-        let frozen = slot.frozen;
-        let deadline = slot.deadline(port);
-        if deadline.queued.is_some_and(|q| q <= now) {
-            deadline.queued = None;
-        }
-        match deadline.at {
-            // Not while frozen: thawing looks at every deadline again.
-            Some(at) if at <= now && !frozen => {
-                slot.deadline(port).at = None;
-                self.deliver(Addr { process, port }, Input::Wake, 0, life, seen);
-            }
-            Some(at) if at > now => self.set_deadline(process, port, Some(at)),
-            _ => {}
-        }
-    }
-
-    /// One queue entry a port: a later deadline waits for the earlier entry to come and look again.
-    fn set_deadline(&mut self, process: ProcessId, port: Port, at: Option<SimTime>) {
-        let now = self.now;
-        let slot = &mut self.slots[process.0 as usize];
-        let incarnation = slot.incarnation;
-        let deadline = slot.deadline(port);
-        deadline.at = at;
-        if let Some(at) = at.map(|at| at.max(now))
-            && deadline.queued.is_none_or(|q| at < q)
-        {
-            deadline.queued = Some(at);
-            let key = self.key(at, process, process);
-            self.queue.push(key, Due::Wake { process, incarnation, port });
-        }
+        Key::new(at, to, from, slot.count)
     }
 }
 

@@ -5,7 +5,8 @@
 //! broker can be cut off from its followers on the broker listener alone. Nothing is lost on an open path: a cut stalls a
 //! connection, and what was sent into it arrives with the first retransmission after the cut has healed.
 
-use model::base::{Addr, ConnId, Domain, Incarnation, KeyMap, Nanos, Port, ProcessId, SimTime, Stream, Streams};
+use super::conns::Conns;
+use model::base::{Addr, Domain, Incarnation, KeyMap, Nanos, Port, ProcessId, SimTime, Stream, Streams};
 use std::collections::VecDeque;
 
 /// What becomes of existing connections when a process dies.
@@ -182,37 +183,47 @@ pub(super) fn syn_timeout(attempt: u32) -> Nanos {
     Nanos::secs(1 << attempt.min(6))
 }
 
-/// Links, cuts and connections.
+/// Cuts and connections, over links.
 #[derive(Clone, Debug)]
 pub(super) struct Network<M> {
-    pub(super) conns: KeyMap<ConnId, Conn<M>>,
+    pub(super) conns: Conns<M>,
     pub(super) cuts: Vec<Cut>,
-    pub(super) rules: Vec<LinkRule>,
-    troubles: Vec<Troubled>,
-    pub(super) default_link: Link,
-    streams: Streams,
-    latency: KeyMap<u64, Stream>,
-    /// When the link is free again, by link.
-    free: KeyMap<u64, SimTime>,
+    pub(super) links: Links,
 }
 
 impl<M> Network<M> {
     pub(super) fn new(streams: Streams, default_link: Link) -> Self {
-        Self {
-            conns: KeyMap::new(),
-            cuts: Vec::new(),
-            rules: Vec::new(),
-            troubles: Vec::new(),
-            default_link,
-            streams,
-            latency: KeyMap::new(),
-            free: KeyMap::new(),
-        }
+        Self { conns: Conns::new(), cuts: Vec::new(), links: Links::new(streams, default_link) }
     }
 
     /// Whether `from` → `to` is cut on connections to `listener`.
     pub(super) fn cut(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
         self.cuts.iter().any(|c| c.concerns(from, to, listener))
+    }
+}
+
+/// The way from one process to another.
+#[derive(Clone, Debug)]
+struct Path {
+    latency: Stream,
+    /// When what was sent has gone onto the wire.
+    free: SimTime,
+}
+
+/// The links between processes, and what is wrong with them.
+#[derive(Clone, Debug)]
+pub(super) struct Links {
+    pub(super) rules: Vec<LinkRule>,
+    troubles: Vec<Troubled>,
+    default_link: Link,
+    streams: Streams,
+    /// By sender and receiver, made when first used.
+    paths: Vec<Vec<Option<Path>>>,
+}
+
+impl Links {
+    fn new(streams: Streams, default_link: Link) -> Self {
+        Self { rules: Vec::new(), troubles: Vec::new(), default_link, streams, paths: Vec::new() }
     }
     pub(super) fn troubled(&self, from: ProcessId, to: ProcessId, listener: Port) -> bool {
         self.troubles.iter().any(|t| t.trouble.on.concerns(from, to, listener))
@@ -244,21 +255,20 @@ impl<M> Network<M> {
     ) -> SimTime {
         let link = self.link(from, to);
         let id = u64::from(from.0) << 32 | u64::from(to.0);
-        let streams = self.streams;
-        let stream = self.latency.entry(id, || streams.stream(Domain::Network, id, "latency"));
+        let Self { troubles, streams, paths, .. } = self;
+        let new = || Path { latency: streams.stream(Domain::Network, id, "latency"), free: SimTime::ZERO };
+        let Path { latency: stream, free } = path(paths, from, to).get_or_insert_with(new);
         // Loopback of one process still takes a moment, so that cause precedes effect.
         let mut at = now + link.latency;
         if link.jitter.0 > 0 {
             at += Nanos(stream.below(link.jitter.0));
         }
         if let Some(nanos) = (u64::from(bytes) * 1_000_000_000).checked_div(link.bytes_per_second) {
-            let free = self.free.entry(id, || SimTime::ZERO);
-            let begin = (*free).max(now);
-            *free = begin + Nanos(nanos);
+            *free = (*free).max(now) + Nanos(nanos);
             at = at.max(*free + link.latency);
         }
         at += lost(stream, link.loss_ppm);
-        for Troubled { trouble, free } in &mut self.troubles {
+        for Troubled { trouble, free } in troubles {
             if !trouble.on.concerns(from, to, listener) {
                 continue;
             }
@@ -273,6 +283,18 @@ impl<M> Network<M> {
         }
         at
     }
+}
+
+fn path(paths: &mut Vec<Vec<Option<Path>>>, from: ProcessId, to: ProcessId) -> &mut Option<Path> {
+    let (from, to) = (from.0 as usize, to.0 as usize);
+    if paths.len() <= from {
+        paths.resize(from + 1, Vec::new());
+    }
+    let paths = &mut paths[from];
+    if paths.len() <= to {
+        paths.resize(to + 1, None);
+    }
+    &mut paths[to]
 }
 
 /// What a loss costs: TCP sends again after a timeout that doubles.
@@ -303,7 +325,7 @@ mod tests {
     #[test]
     fn a_narrow_link_queues() {
         let slow = Link { latency: Nanos::ZERO, jitter: Nanos::ZERO, bytes_per_second: 1000, loss_ppm: 0 };
-        let mut net = Network::<()>::new(Streams(1), slow);
+        let mut net = Links::new(Streams(1), slow);
         let first = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), Port(0), 500);
         let second = net.arrival(SimTime::ZERO, ProcessId(0), ProcessId(1), Port(0), 500);
         assert_eq!((first.0, second.0), (500_000_000, 1_000_000_000));
@@ -331,7 +353,7 @@ mod tests {
     #[test]
     fn trouble_comes_on_top_and_goes() {
         let plain = Link { latency: Nanos::millis(1), jitter: Nanos::ZERO, bytes_per_second: 0, loss_ppm: 0 };
-        let mut net = Network::<()>::new(Streams(1), plain);
+        let mut net = Links::new(Streams(1), plain);
         let (a, b) = (ProcessId(1), ProcessId(2));
         let on = Cut { id: 4, from: vec![a], to: vec![b], ports: vec![Port(5)] };
         net.trouble(Trouble {
@@ -341,7 +363,7 @@ mod tests {
             loss_ppm: 0,
             doubled_ppm: 1_000_000,
         });
-        let at = |net: &mut Network<()>, from, to, port| net.arrival(SimTime::ZERO, from, to, port, 100).millis().0;
+        let at = |net: &mut Links, from, to, port| net.arrival(SimTime::ZERO, from, to, port, 100).millis().0;
         assert_eq!(at(&mut net, a, b, Port(5)), 210);
         assert_eq!(at(&mut net, a, b, Port(5)), 410);
         assert_eq!(at(&mut net, b, a, Port(5)), 1);

@@ -1,7 +1,7 @@
 //! The kernel under toy processes: every rule of it without any Kafka.
 
 use super::*;
-use model::base::{ConnEvent, Stream};
+use model::base::{Chain, ConnEvent, Cx, Feed, Nanos, Stream, Wire};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,9 @@
 //! The trace and the digest chain.
 
+use super::World;
 use model::base::{
-    Addr, Chain, ConnEvent, ConnId, Event, Feed, FileId, Layer, Nanos, Port, ProcessId, SimTime, TopicPartition,
+    Addr, Chain, ConnEvent, ConnId, Event, Feed, FileId, Layer, Nanos, Port, Process, ProcessId, SimTime,
+    TopicPartition,
 };
 
 /// What a trace item says. Copy; text is made from it only when somebody looks.
@@ -132,24 +134,21 @@ pub struct Digest {
     chain: Chain,
     /// Link at the end of each simulated second that is over.
     pub seconds: Vec<u64>,
-    second: u64,
+    /// When the present second is over.
+    until: SimTime,
 }
+const SECOND: Nanos = Nanos::secs(1);
 
 impl Digest {
     pub(super) fn new(seed: u64) -> Self {
-        Self { chain: Chain::new(seed), seconds: Vec::new(), second: 0 }
+        Self { chain: Chain::new(seed), seconds: Vec::new(), until: SimTime::ZERO + SECOND }
     }
     /// Time moves on: closes the seconds before `at`.
     pub(super) fn advance(&mut self, at: SimTime) {
-        let second = at.0 / 1_000_000_000;
-        while self.second < second {
-            self.second += 1;
-            let link = self.chain.link();
-            self.seconds.push(link);
+        while at >= self.until {
+            self.until += SECOND;
+            self.seconds.push(self.chain.link());
         }
-    }
-    pub(super) fn chain(&mut self) -> &mut Chain {
-        &mut self.chain
     }
     /// Closes the last second; the run's identity.
     pub(super) fn finish(&mut self) -> u64 {
@@ -173,7 +172,6 @@ pub struct Recorder {
     /// The items.
     pub items: Vec<Item>,
 }
-// The recorder never touches the run's chain: asking a chain for its link folds it.
 impl Recorder {
     /// Keeps the seconds `from..=to`.
     pub fn new(from: u64, to: u64) -> Self {
@@ -184,17 +182,66 @@ impl Recorder {
     }
 }
 
-/// Feeds the canonical head of an item: what it is, when, whose, why.
-pub(super) fn feed_head(chain: &mut Chain, tag: u8, at: SimTime, process: ProcessId, cause: u64) {
-    let mut b = [0u8; 21];
-    b[0] = tag;
-    b[1..9].copy_from_slice(&at.0.to_le_bytes());
-    b[9..13].copy_from_slice(&process.0.to_le_bytes());
-    b[13..].copy_from_slice(&cause.to_le_bytes());
-    chain.array(b);
+/// The canonical form of an item: when, whose, why, what, and its content where the item itself cannot carry it.
+#[inline(always)]
+fn feed_item(
+    chain: &mut Chain,
+    (at, process, cause): (SimTime, ProcessId, u64),
+    what: &What,
+    content: impl FnOnce(&mut Chain),
+) {
+    chain.u64(at.0);
+    process.feed(chain);
+    chain.u64(cause);
+    what.feed(chain);
+    content(chain);
+}
+
+impl<P: Process> World<P> {
+    /// Digest and trace of one item that carries all its content; its number.
+    #[inline(always)]
+    pub(super) fn trace(&mut self, process: ProcessId, cause: u64, what: What) -> u64 {
+        feed_item(&mut self.digest.chain, (self.now, process, cause), &what, |_| {});
+        self.next_id += 1;
+        if self.recorder.is_some() {
+            self.keep(process, cause, what, None);
+        }
+        self.next_id
+    }
+    /// The same of an item with content that it cannot carry: rows, a message.
+    #[inline(always)]
+    pub(super) fn trace_with(
+        &mut self,
+        process: ProcessId,
+        cause: u64,
+        what: What,
+        content: impl Fn(&mut Chain),
+    ) -> u64 {
+        feed_item(&mut self.digest.chain, (self.now, process, cause), &what, &content);
+        self.next_id += 1;
+        if self.recorder.is_some() {
+            self.keep(process, cause, what, Some(&content));
+        }
+        self.next_id
+    }
+    /// Keeps the item in the trace, if its second is wanted.
+    #[cold]
+    fn keep(&mut self, process: ProcessId, cause: u64, what: What, content: Option<&dyn Fn(&mut Chain)>) {
+        let (id, at) = (self.next_id, self.now);
+        let Some((recorder, own)) = self.recorder.as_mut().filter(|(r, _)| r.wants(at)) else { return };
+        let content = content.map_or(0, |content| {
+            let mut apart = Chain::new(0);
+            content(&mut apart);
+            apart.link()
+        });
+        feed_item(own, (at, process, cause), &what, |c| c.u64(content));
+        recorder.items.push(Item { id, cause, at, process, what, digest: own.link(), content });
+    }
 }
 
 impl Feed for What {
+    // Where it is called the kind of item is known: one arm is left.
+    #[inline(always)]
     fn feed(&self, c: &mut Chain) {
         match *self {
             Self::Started => c.u8(1),

@@ -2,12 +2,11 @@
 
 use super::fetch_session::{FetchContext, FetchSessionCache};
 use super::partitions::Partitions;
-use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, Stream, TopicPartition};
+use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, SmallMap, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{Isolation, ReadLimit};
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, FetchedPartition};
 use crate::kafka::partition::{Fetcher, Partition, PartitionCx};
-use std::collections::BTreeMap;
 
 /// A fetch that waited is answered.
 #[derive(Clone, Debug)]
@@ -42,9 +41,25 @@ pub struct DelayedFetches {
     fixes: Fixes,
     sessions: FetchSessionCache,
     /// By token, that is in the order of their coming.
-    waiting: BTreeMap<u64, WaitingFetch>,
+    waiting: SmallMap<u64, WaitingFetch>,
     /// Who waits for a partition; tokens that have been answered are dropped when met.
-    watchers: BTreeMap<TopicPartition, Vec<u64>>,
+    watchers: SmallMap<TopicPartition, Vec<u64>>,
+    room: Room,
+}
+
+/// Lists that are empty between calls, kept for their memory.
+#[derive(Clone, Debug, Default)]
+struct Room {
+    wanted: Vec<FetchPartition>,
+    read: Vec<FetchedPartition>,
+    /// Of fetches that waited.
+    partitions: Vec<Vec<WaitingPartition>>,
+}
+impl Room {
+    fn give_back(&mut self, mut partitions: Vec<WaitingPartition>) {
+        partitions.clear();
+        self.partitions.push(partitions);
+    }
 }
 
 impl DelayedFetches {
@@ -54,7 +69,7 @@ impl DelayedFetches {
     /// None wait. Session ids are drawn from `ids`.
     pub fn new(ids: Stream, fixes: Fixes) -> Self {
         let sessions = FetchSessionCache::new(ids);
-        Self { fixes, sessions, waiting: BTreeMap::new(), watchers: BTreeMap::new() }
+        Self { fixes, sessions, waiting: SmallMap::new(), watchers: SmallMap::new(), room: Room::default() }
     }
 
     /// How many wait.
@@ -80,7 +95,23 @@ impl DelayedFetches {
         partitions: &mut Partitions,
         cx: &mut PartitionCx<'_>,
     ) -> Option<FetchReply> {
-        let (context, wanted) = self.sessions.begin(request);
+        let mut wanted = std::mem::take(&mut self.room.wanted);
+        let context = self.sessions.begin(request, &mut wanted);
+        let reply = self.begin(token, request, context, &wanted, partitions, cx);
+        wanted.clear();
+        self.room.wanted = wanted;
+        reply
+    }
+
+    fn begin(
+        &mut self,
+        token: u64,
+        request: &FetchRequest,
+        context: FetchContext,
+        wanted: &[FetchPartition],
+        partitions: &mut Partitions,
+        cx: &mut PartitionCx<'_>,
+    ) -> Option<FetchReply> {
         let fetcher = match request.replica {
             Some((replica, broker_epoch)) => Fetcher::Follower { replica, broker_epoch },
             None => Fetcher::Consumer { isolation: request.isolation, any_replica: false },
@@ -89,14 +120,13 @@ impl DelayedFetches {
             Fetcher::Follower { .. } => request.max_bytes,
             Fetcher::Consumer { .. } => request.max_bytes.min(Self::MAX_BYTES),
         };
-        let waiting: Vec<_> = wanted
-            .iter()
-            .map(|w| WaitingPartition {
-                wanted: *w,
-                high_watermark_seen: partitions.get(w.tp).map_or(Offset::UNKNOWN, |p| p.log().high_watermark()),
-            })
-            .collect();
-        let read = read_partitions(&waiting, fetcher, max_bytes, true, partitions, cx);
+        let mut waiting = self.room.partitions.pop().unwrap_or_default();
+        waiting.extend(wanted.iter().map(|w| WaitingPartition {
+            wanted: *w,
+            high_watermark_seen: partitions.get(w.tp).map_or(Offset::UNKNOWN, |p| p.log().high_watermark()),
+        }));
+        let read = &mut self.room.read;
+        read_partitions(&waiting, fetcher, max_bytes, true, partitions, cx, read);
         let min_bytes = request.min_bytes.min(max_bytes);
         let bytes: u64 = read.iter().map(|p| u64::from(p.bytes)).sum();
         let at_once = request.max_wait <= Millis::ZERO
@@ -104,60 +134,56 @@ impl DelayedFetches {
             || bytes >= u64::from(min_bytes)
             || read.iter().any(|p| !p.error.is_ok() || p.diverging.is_some());
         if at_once {
-            return Some(self.sessions.finish(context, &wanted, read));
+            let reply = self.sessions.finish(context, wanted, read);
+            self.room.give_back(waiting);
+            return Some(reply);
         }
-        let fetch = WaitingFetch {
-            fetcher,
-            context,
-            min_bytes,
-            max_bytes,
-            deadline: cx.now + request.max_wait,
-            partitions: waiting,
-        };
+        read.clear();
+        let deadline = cx.now + request.max_wait;
+        let fetch = WaitingFetch { fetcher, context, min_bytes, max_bytes, deadline, partitions: waiting };
         if self.is_complete(&fetch, partitions) {
-            return Some(self.answer(&fetch, partitions, cx));
+            return Some(self.answer(fetch, partitions, cx));
         }
         self.waiting.insert(token, fetch);
-        for w in &wanted {
-            let tokens = self.watchers.entry(w.tp).or_default();
+        for w in wanted {
+            let tokens = self.watchers.or_default(w.tp);
             tokens.push(token);
             // A quiet partition beside busy ones collects tokens that were answered through those.
             if tokens.len() > 2 * self.waiting.len() + 8 {
-                tokens.retain(|t| self.waiting.contains_key(t));
+                tokens.retain(|t| self.waiting.contains_key(*t));
             }
         }
         None
     }
 
     /// Looks at the fetches that wait for a partition whose log end, high watermark or role has changed. A fetch watched
-    /// under several partitions is looked at as a whole.
+    /// under several partitions is looked at as a whole. Puts the answers behind those in `answers`.
     pub fn check(
         &mut self,
         tp: TopicPartition,
         partitions: &mut Partitions,
         cx: &mut PartitionCx<'_>,
-    ) -> Vec<FetchAnswer> {
-        let mut answers = Vec::new();
+        answers: &mut Vec<FetchAnswer>,
+    ) {
         // Taken out while they are looked at, and put back in the same room.
-        let Some(mut tokens) = self.watchers.get_mut(&tp).map(std::mem::take) else { return answers };
+        let Some(mut tokens) = self.watchers.get_mut(tp).map(std::mem::take) else { return };
         tokens.retain(|token| {
-            let Some(fetch) = self.waiting.get(token) else { return false };
+            let Some(fetch) = self.waiting.get(*token) else { return false };
             let complete = self.is_complete(fetch, partitions);
             if complete {
-                self.finish(*token, partitions, cx, &mut answers);
+                self.finish(*token, partitions, cx, answers);
             }
             !complete
         });
-        if let Some(watchers) = self.watchers.get_mut(&tp) {
+        if let Some(watchers) = self.watchers.get_mut(tp) {
             *watchers = tokens;
         }
-        answers
     }
 
     /// Answers the fetches whose wait is over.
     pub fn expire(&mut self, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> Vec<FetchAnswer> {
         let mut over: Vec<_> =
-            self.waiting.iter().filter(|(_, w)| w.deadline <= cx.now).map(|(t, w)| (w.deadline, *t)).collect();
+            self.waiting.iter().filter(|(_, w)| w.deadline <= cx.now).map(|(t, w)| (w.deadline, t)).collect();
         over.sort_unstable();
         let mut answers = Vec::new();
         for (_, token) in over {
@@ -169,7 +195,7 @@ impl DelayedFetches {
 
     /// The connection of a waiting fetch is gone.
     pub fn cancel(&mut self, token: u64) {
-        if self.waiting.remove(&token).is_some() {
+        if self.waiting.remove(token).is_some() {
             self.forget_answered();
         }
     }
@@ -177,7 +203,7 @@ impl DelayedFetches {
     fn forget_answered(&mut self) {
         let waiting = &self.waiting;
         self.watchers.retain(|_, tokens| {
-            tokens.retain(|t| waiting.contains_key(t));
+            tokens.retain(|t| waiting.contains_key(*t));
             !tokens.is_empty()
         });
     }
@@ -189,20 +215,24 @@ impl DelayedFetches {
         cx: &mut PartitionCx<'_>,
         answers: &mut Vec<FetchAnswer>,
     ) {
-        if let Some(fetch) = self.waiting.remove(&token) {
-            answers.push(FetchAnswer { token, reply: self.answer(&fetch, partitions, cx) });
+        if let Some(fetch) = self.waiting.remove(token) {
+            answers.push(FetchAnswer { token, reply: self.answer(fetch, partitions, cx) });
         }
     }
 
     /// Reads again; a follower's position is not taken over a second time.
-    fn answer(&mut self, fetch: &WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
-        let read = read_partitions(&fetch.partitions, fetch.fetcher, fetch.max_bytes, false, partitions, cx);
+    fn answer(&mut self, fetch: WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
+        let WaitingFetch { fetcher, context, max_bytes, partitions: waiting, .. } = fetch;
+        let read = &mut self.room.read;
+        read_partitions(&waiting, fetcher, max_bytes, false, partitions, cx, read);
         // A session that exists knows what is wanted of it.
-        let wanted: Vec<_> = match fetch.context {
-            FetchContext::Full => fetch.partitions.iter().map(|p| p.wanted).collect(),
-            _ => Vec::new(),
-        };
-        self.sessions.finish(fetch.context, &wanted, read)
+        let mut of_full = Vec::new();
+        if context == FetchContext::Full {
+            of_full.extend(waiting.iter().map(|p| p.wanted));
+        }
+        let reply = self.sessions.finish(context, &of_full, read);
+        self.room.give_back(waiting);
+        reply
     }
 
     /// `DelayedFetch.tryComplete`: enough bytes below the bound of the fetcher's isolation, or something that the asker has
@@ -281,7 +311,7 @@ fn diverges(partition: &Partition, wanted: &FetchPartition, fixes: Fixes) -> boo
 }
 
 /// reads the partitions in order; the budget shrinks, and until the first partition with data a read returns at
-/// least one batch, however large (`ReplicaManager.readFromLog`).
+/// least one batch, however large (`ReplicaManager.readFromLog`). Into `read`, which is empty.
 fn read_partitions(
     waiting: &[WaitingPartition],
     fetcher: Fetcher,
@@ -289,10 +319,10 @@ fn read_partitions(
     update: bool,
     partitions: &mut Partitions,
     cx: &mut PartitionCx<'_>,
-) -> Vec<FetchedPartition> {
+    read: &mut Vec<FetchedPartition>,
+) {
     let mut budget = max_bytes;
     let mut min_one = true;
-    let mut read = Vec::with_capacity(waiting.len());
     for WaitingPartition { wanted, high_watermark_seen } in waiting {
         let limit = ReadLimit {
             max_bytes: wanted.max_bytes.min(budget),
@@ -314,7 +344,6 @@ fn read_partitions(
         budget = budget.saturating_sub(answer.bytes);
         read.push(answer);
     }
-    read
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Fetch sessions at the broker (KIP-227; X-12): which partitions a fetch reads and in which order, and which of them its
 //! answer names.
 
-use crate::base::{Offset, Stream, TopicPartition};
+use crate::base::{Offset, SmallMap, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, FetchedPartition};
-use std::collections::BTreeMap;
 
 /// A partition of a session: what is wanted, and what the client was told last.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +77,7 @@ pub enum FetchContext {
 /// scenario has fetchers.
 #[derive(Clone, Debug)]
 pub struct FetchSessionCache {
-    sessions: BTreeMap<u32, FetchSession>,
+    sessions: SmallMap<u32, FetchSession>,
     ids: Stream,
 }
 
@@ -97,7 +96,7 @@ impl FetchSessionCache {
     /// No sessions. Ids are drawn from `ids`, so that one of an earlier incarnation of the broker is not taken for a new
     /// one.
     pub fn new(ids: Stream) -> Self {
-        Self { sessions: BTreeMap::new(), ids }
+        Self { sessions: SmallMap::new(), ids }
     }
 
     /// How many sessions stand.
@@ -109,46 +108,51 @@ impl FetchSessionCache {
         self.sessions.is_empty()
     }
 
-    /// Takes a request: its context, and the partitions to read in order (`FetchManager.newContext`).
-    pub fn begin(&mut self, request: &FetchRequest) -> (FetchContext, Vec<FetchPartition>) {
-        let named = || request.partitions.clone();
+    /// Takes a request: its context; the partitions to read go into `wanted`, in order (`FetchManager.newContext`).
+    pub fn begin(&mut self, request: &FetchRequest, wanted: &mut Vec<FetchPartition>) -> FetchContext {
         if matches!(request.session_epoch, FINAL_EPOCH | INITIAL_EPOCH) {
             // A session named by a full fetch is closed by it.
-            self.sessions.remove(&request.session);
+            self.sessions.remove(request.session);
+            wanted.extend_from_slice(&request.partitions);
             let full = request.session_epoch == INITIAL_EPOCH;
-            return (if full { FetchContext::Full } else { FetchContext::Sessionless }, named());
+            return if full { FetchContext::Full } else { FetchContext::Sessionless };
         }
-        let Some(session) = self.sessions.get_mut(&request.session) else {
-            return (FetchContext::Error(ErrorCode::FetchSessionIdNotFound), Vec::new());
+        let Some(session) = self.sessions.get_mut(request.session) else {
+            return FetchContext::Error(ErrorCode::FetchSessionIdNotFound);
         };
         if session.epoch != request.session_epoch {
-            return (FetchContext::Error(ErrorCode::InvalidFetchSessionEpoch), Vec::new());
+            return FetchContext::Error(ErrorCode::InvalidFetchSessionEpoch);
         }
         session.update(request);
         if session.partitions.is_empty() {
-            self.sessions.remove(&request.session);
-            return (FetchContext::Sessionless, named());
+            self.sessions.remove(request.session);
+            wanted.extend_from_slice(&request.partitions);
+            return FetchContext::Sessionless;
         }
         session.epoch = next_epoch(session.epoch);
-        let context = FetchContext::Incremental { session: request.session, epoch: session.epoch };
-        (context, session.partitions.iter().map(|p| p.wanted).collect())
+        wanted.extend(session.partitions.iter().map(|p| p.wanted));
+        FetchContext::Incremental { session: request.session, epoch: session.epoch }
     }
 
-    /// Makes the answer of what was read (`updateAndGenerateResponseData`): an incremental one leaves out partitions with
-    /// nothing new, and a partition that returned data moves to the end of the session's order.
+    /// Makes the answer of what was `read`, which is empty after it (`updateAndGenerateResponseData`): an incremental one
+    /// leaves out partitions with nothing new, and a partition that returned data moves to the end of the session's order
+    ///
     pub fn finish(
         &mut self,
         context: FetchContext,
         wanted: &[FetchPartition],
-        mut read: Vec<FetchedPartition>,
+        read: &mut Vec<FetchedPartition>,
     ) -> FetchReply {
         let reply = |error, session, partitions| FetchReply { error, session, partitions };
         match context {
-            FetchContext::Error(error) => reply(error, 0, Vec::new()),
-            FetchContext::Sessionless => reply(ErrorCode::None, 0, read),
+            FetchContext::Error(error) => {
+                read.clear();
+                reply(error, 0, Vec::new())
+            }
+            FetchContext::Sessionless => reply(ErrorCode::None, 0, std::mem::take(read)),
             FetchContext::Full => {
                 let mut partitions = Vec::with_capacity(read.len());
-                for answer in &read {
+                for answer in read.iter() {
                     if let Some(w) = wanted.iter().find(|w| w.tp == answer.tp) {
                         let mut cached = CachedPartition::new(*w);
                         cached.high_watermark = answer.high_watermark;
@@ -158,22 +162,25 @@ impl FetchSessionCache {
                 }
                 let id = self.new_id();
                 self.sessions.insert(id, FetchSession { epoch: next_epoch(INITIAL_EPOCH), partitions });
-                reply(ErrorCode::None, id, read)
+                reply(ErrorCode::None, id, std::mem::take(read))
             }
             FetchContext::Incremental { session: id, epoch } => {
-                let Some(session) = self.sessions.get_mut(&id).filter(|s| s.epoch == epoch) else {
+                let Some(session) = self.sessions.get_mut(id).filter(|s| s.epoch == epoch) else {
+                    read.clear();
                     return reply(ErrorCode::InvalidFetchSessionEpoch, id, Vec::new());
                 };
-                read.retain(|answer| {
-                    let Some(at) = session.position(answer.tp) else { return false };
-                    let news = session.partitions[at].changed(answer);
+                let mut named = Vec::new();
+                for answer in read.drain(..) {
+                    let Some(at) = session.position(answer.tp) else { continue };
+                    let news = session.partitions[at].changed(&answer);
                     if answer.bytes > 0 {
-                        let moved = session.partitions.remove(at);
-                        session.partitions.push(moved);
+                        session.partitions[at..].rotate_left(1);
                     }
-                    news
-                });
-                reply(ErrorCode::None, id, read)
+                    if news {
+                        named.push(answer);
+                    }
+                }
+                reply(ErrorCode::None, id, named)
             }
         }
     }
@@ -181,7 +188,7 @@ impl FetchSessionCache {
     fn new_id(&mut self) -> u32 {
         loop {
             let id = self.ids.between(1, i32::MAX as u64) as u32;
-            if !self.sessions.contains_key(&id) {
+            if !self.sessions.contains_key(id) {
                 return id;
             }
         }
@@ -221,6 +228,10 @@ mod tests {
         let failed = FetchedPartition::failed(TopicPartition::new(0, partition), ErrorCode::None);
         FetchedPartition { bytes, high_watermark: Offset(high_watermark), log_start: Offset(0), ..failed }
     }
+    fn begin(cache: &mut FetchSessionCache, request: &FetchRequest) -> (FetchContext, Vec<FetchPartition>) {
+        let mut wanted = Vec::new();
+        (cache.begin(request, &mut wanted), wanted)
+    }
     fn order(partitions: &[FetchPartition]) -> Vec<u16> {
         partitions.iter().map(|p| p.tp.partition).collect()
     }
@@ -228,30 +239,30 @@ mod tests {
     #[test]
     fn a_partition_with_data_moves_to_the_end() {
         let mut cache = FetchSessionCache::new(Streams(1).stream(Domain::Process, 0, "fetch sessions"));
-        let (context, partitions) = cache.begin(&request(0, 0, vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)]));
-        let reply = cache.finish(context, &partitions, vec![read(0, 100, 5), read(1, 0, 5), read(2, 0, 5)]);
+        let (context, partitions) = begin(&mut cache, &request(0, 0, vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)]));
+        let reply = cache.finish(context, &partitions, &mut vec![read(0, 100, 5), read(1, 0, 5), read(2, 0, 5)]);
         assert_eq!((reply.partitions.len(), cache.len()), (3, 1));
         // The full answer does not rotate; the incremental ones do.
-        let (context, partitions) = cache.begin(&request(reply.session, 1, vec![wanted(0, 5)]));
+        let (context, partitions) = begin(&mut cache, &request(reply.session, 1, vec![wanted(0, 5)]));
         assert_eq!(order(&partitions), [0, 1, 2]);
-        let answer = cache.finish(context, &partitions, vec![read(0, 100, 5), read(1, 0, 6), read(2, 0, 5)]);
+        let answer = cache.finish(context, &partitions, &mut vec![read(0, 100, 5), read(1, 0, 6), read(2, 0, 5)]);
         let named: Vec<_> = answer.partitions.iter().map(|p| p.tp.partition).collect();
         assert_eq!(named, [0, 1], "data, and a new high watermark");
-        let (_, partitions) = cache.begin(&request(reply.session, 2, Vec::new()));
+        let (_, partitions) = begin(&mut cache, &request(reply.session, 2, Vec::new()));
         assert_eq!(order(&partitions), [1, 2, 0]);
     }
 
     #[test]
     fn unknown_sessions_and_epochs_are_refused() {
         let mut cache = FetchSessionCache::new(Streams(1).stream(Domain::Process, 0, "fetch sessions"));
-        let (context, _) = cache.begin(&request(7, 3, Vec::new()));
+        let (context, _) = begin(&mut cache, &request(7, 3, Vec::new()));
         assert_eq!(context, FetchContext::Error(ErrorCode::FetchSessionIdNotFound));
-        let (context, partitions) = cache.begin(&request(0, 0, vec![wanted(0, 0)]));
-        let id = cache.finish(context, &partitions, vec![read(0, 0, 0)]).session;
-        let (context, _) = cache.begin(&request(id, 5, Vec::new()));
+        let (context, partitions) = begin(&mut cache, &request(0, 0, vec![wanted(0, 0)]));
+        let id = cache.finish(context, &partitions, &mut vec![read(0, 0, 0)]).session;
+        let (context, _) = begin(&mut cache, &request(id, 5, Vec::new()));
         assert_eq!(context, FetchContext::Error(ErrorCode::InvalidFetchSessionEpoch));
         let forget = FetchRequest { forget: vec![TopicPartition::new(0, 0)], ..request(id, 1, Vec::new()) };
-        assert_eq!(cache.begin(&forget).0, FetchContext::Sessionless);
+        assert_eq!(begin(&mut cache, &forget).0, FetchContext::Sessionless);
         assert!(cache.is_empty());
     }
 }

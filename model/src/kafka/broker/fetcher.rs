@@ -111,6 +111,8 @@ pub struct ReplicaFetcher {
     jitter: Stream,
     /// In fetching order: a partition that took data, was cut or put off moves to the end.
     order: Vec<Followed>,
+    /// What the last fetch wanted; kept for its memory.
+    wanted: Vec<FetchPartition>,
     session: FetchSessionHandler,
     link: Link,
     outstanding: Option<Outstanding>,
@@ -131,6 +133,7 @@ impl ReplicaFetcher {
             config,
             jitter,
             order: Vec::new(),
+            wanted: Vec::new(),
             session: FetchSessionHandler::default(),
             link: Link::Down,
             outstanding: None,
@@ -188,11 +191,10 @@ impl ReplicaFetcher {
     }
 
     /// What to do now: give up what took too long, ask for offsets of partitions out of range, else fetch.
-    pub fn poll(&mut self, partitions: &Partitions, cx: &mut PartitionCx<'_>) -> Vec<FetcherAction> {
-        let mut actions = Vec::new();
+    pub fn poll(&mut self, partitions: &Partitions, cx: &mut PartitionCx<'_>, mut act: impl FnMut(FetcherAction)) {
         if self.outstanding.is_some() && self.deadline().is_some_and(|at| at <= cx.now) {
             self.link = Link::Down;
-            actions.push(FetcherAction::Disconnect);
+            act(FetcherAction::Disconnect);
             self.lost(cx.now);
         }
         if self.outstanding.is_none() && self.pause.is_none_or(|until| until <= cx.now) {
@@ -205,16 +207,15 @@ impl ReplicaFetcher {
         }
         if let Some(unsent) = self.outstanding.as_mut().filter(|o| o.unsent.is_some()) {
             match self.link {
-                Link::Up => actions.extend(send(unsent)),
+                Link::Up => send(unsent).into_iter().for_each(act),
                 Link::Connecting { .. } => {}
                 Link::Down => {
                     let setup = Millis(self.jitter.jitter(self.config.connection_setup_timeout.0, 800, 1200));
                     self.link = Link::Connecting { give_up: cx.now + setup.min(self.config.socket_timeout) };
-                    actions.push(FetcherAction::Connect);
+                    act(FetcherAction::Connect);
                 }
             }
         }
-        actions
     }
 
     fn ask(&mut self, asked: Asked, body: Request, now: Millis) {
@@ -231,20 +232,19 @@ impl ReplicaFetcher {
             }
         }
         let ready = self.order.iter().filter(|f| f.due.is_none_or(|due| due <= cx.now));
-        let wanted: Vec<_> = ready
-            .filter_map(|f| {
-                let log_start = partitions.get(f.tp)?.log().start();
-                Some(FetchPartition {
-                    tp: f.tp,
-                    offset: f.offset,
-                    leader_epoch: f.leader_epoch,
-                    last_fetched_epoch: f.last_epoch,
-                    log_start,
-                    max_bytes: self.config.max_bytes,
-                })
+        self.wanted.clear();
+        self.wanted.extend(ready.filter_map(|f| {
+            let log_start = partitions.get(f.tp)?.log().start();
+            Some(FetchPartition {
+                tp: f.tp,
+                offset: f.offset,
+                leader_epoch: f.leader_epoch,
+                last_fetched_epoch: f.last_epoch,
+                log_start,
+                max_bytes: self.config.max_bytes,
             })
-            .collect();
-        let fetch = self.session.build(wanted);
+        }));
+        let fetch = self.session.build(&self.wanted);
         if self.session.is_empty() && fetch.forget.is_empty() {
             return None;
         }
@@ -425,7 +425,10 @@ impl ReplicaFetcher {
     }
 
     fn move_to_end(&mut self, state: Followed) {
-        self.order.retain(|f| f.tp != state.tp);
+        if let Some(at) = self.order.iter().position(|f| f.tp == state.tp) {
+            self.order[at..].rotate_left(1);
+            self.order.pop();
+        }
         self.order.push(state);
     }
 

@@ -19,11 +19,11 @@ mod fetching;
 mod metadata;
 mod timers;
 
-use super::delayed_fetch::DelayedFetches;
+use super::delayed_fetch::{DelayedFetches, FetchAnswer};
 use super::fetcher::{FetcherAction, FetcherConfig, ReplicaFetcher};
 use super::{AlterPartitionManager, Partitions};
 use crate::base::{
-    BrokerEpoch, BrokerId, Domain, Event, Fixes, LeaderEpoch, Millis, Offset, Stream, Streams, TopicPartition,
+    BrokerEpoch, BrokerId, Domain, Event, Fixes, LeaderEpoch, Millis, Offset, SmallMap, Stream, Streams, TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::log::LogWrite;
@@ -34,7 +34,7 @@ use crate::kafka::messages::{
 use crate::kafka::partition::{
     AlterPartition, AlterPartitionAnswer, BrokerTable, Partition, PartitionCx, PartitionOutput,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use timers::Timers;
 
 pub use appending::VerifiedBatch;
@@ -122,9 +122,9 @@ pub struct ReplicaManager {
     brokers: BrokerTable,
     partitions: Partitions,
     fetches: DelayedFetches,
-    fetchers: BTreeMap<BrokerId, ReplicaFetcher>,
+    fetchers: SmallMap<BrokerId, ReplicaFetcher>,
     alter: AlterPartitionManager,
-    produces: BTreeMap<u64, ProduceInFlight>,
+    produces: SmallMap<u64, ProduceInFlight>,
     /// No waiting request is over before. A bound, so that a call costs nothing for those that wait on.
     requests_due: Millis,
     timers: Timers,
@@ -134,6 +134,8 @@ pub struct ReplicaManager {
     inner: Vec<PartitionOutput>,
     /// Likewise, the partitions whose waiting fetches are to be checked.
     checks: Vec<TopicPartition>,
+    /// Likewise, their answers.
+    answers: Vec<FetchAnswer>,
 }
 
 impl ReplicaManager {
@@ -151,14 +153,15 @@ impl ReplicaManager {
             brokers: BrokerTable::default(),
             partitions: Partitions::default(),
             fetches: DelayedFetches::new(ids, fixes),
-            fetchers: BTreeMap::new(),
+            fetchers: SmallMap::new(),
             alter: AlterPartitionManager::default(),
-            produces: BTreeMap::new(),
+            produces: SmallMap::new(),
             requests_due: Millis::MAX,
             timers,
             dirty: Vec::new(),
             inner: Vec::new(),
             checks: Vec::new(),
+            answers: Vec::new(),
             random,
         }
     }
@@ -326,7 +329,7 @@ impl ReplicaManager {
     fn following(
         &mut self,
         now: Millis,
-    ) -> (PartitionCx<'_>, &mut Partitions, &mut BTreeMap<BrokerId, ReplicaFetcher>) {
+    ) -> (PartitionCx<'_>, &mut Partitions, &mut SmallMap<BrokerId, ReplicaFetcher>) {
         let Self { broker_epoch, brokers, alter, inner, partitions, fetchers, .. } = self;
         (PartitionCx { now, broker_epoch: *broker_epoch, brokers, alter, out: inner }, partitions, fetchers)
     }
@@ -349,6 +352,7 @@ impl ReplicaManager {
         while !self.inner.is_empty() {
             let mut inner = std::mem::take(&mut self.inner);
             let mut checks = std::mem::take(&mut self.checks);
+            let mut answers = std::mem::take(&mut self.answers);
             for output in inner.drain(..) {
                 match output {
                     PartitionOutput::Produced { token, answer } => self.produced(token, Some(answer), out),
@@ -364,10 +368,11 @@ impl ReplicaManager {
             self.inner = inner;
             for tp in checks.drain(..) {
                 let (mut cx, partitions, fetches) = self.parts(now);
-                let answers = fetches.check(tp, partitions, &mut cx);
-                out.extend(answers.into_iter().map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
+                fetches.check(tp, partitions, &mut cx, &mut answers);
+                out.extend(answers.drain(..).map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
             }
             self.checks = checks;
+            self.answers = answers;
         }
         if let Some(changes) = self.alter.poll(now) {
             out.push(ReplicaOutput::AlterPartition(changes));
@@ -376,7 +381,7 @@ impl ReplicaManager {
 
     /// One partition of a produce is answered; the request is when all are.
     fn produced(&mut self, token: u64, answer: Option<ProducedPartition>, out: &mut Vec<ReplicaOutput>) {
-        let Some(produce) = self.produces.get_mut(&token) else { return };
+        let Some(produce) = self.produces.get_mut(token) else { return };
         if let Some(answer) = answer
             && let Some(slot) = produce.answers.iter_mut().find(|(tp, a)| *tp == answer.tp && a.is_none())
         {
@@ -384,7 +389,7 @@ impl ReplicaManager {
             produce.missing -= 1;
         }
         if produce.missing == 0
-            && let Some(produce) = self.produces.remove(&token)
+            && let Some(produce) = self.produces.remove(token)
         {
             let partitions = produce.answers.into_iter().filter_map(|(_, a)| a).collect();
             out.push(ReplicaOutput::Produced { token, acks: produce.acks, reply: ProduceReply { partitions } });

@@ -28,18 +28,19 @@ pub struct SessionFetch {
 
 impl FetchSessionHandler {
     /// Builds the next fetch for exactly the partitions `wanted`, in this order.
-    pub fn build(&mut self, wanted: Vec<FetchPartition>) -> SessionFetch {
+    pub fn build(&mut self, wanted: &[FetchPartition]) -> SessionFetch {
         if self.epoch == 0 {
-            self.partitions.clone_from(&wanted);
-            return SessionFetch { id: self.id, epoch: 0, send: wanted, forget: Vec::new() };
+            self.partitions.clear();
+            self.partitions.extend_from_slice(wanted);
+            return SessionFetch { id: self.id, epoch: 0, send: wanted.to_vec(), forget: Vec::new() };
         }
         let mut forget = Vec::new();
-        let mut changed = Vec::new();
+        let mut send = Vec::new();
         self.partitions.retain_mut(|had| match wanted.iter().find(|w| w.tp == had.tp) {
             Some(w) => {
                 if w != had {
                     *had = *w;
-                    changed.push(*w);
+                    send.push(*w);
                 }
                 true
             }
@@ -48,14 +49,16 @@ impl FetchSessionHandler {
                 false
             }
         });
+        // All that was kept is wanted: more are new.
         let known = self.partitions.len();
-        for w in wanted {
-            if !self.partitions[..known].iter().any(|p| p.tp == w.tp) {
-                self.partitions.push(w);
+        if wanted.len() > known {
+            for w in wanted {
+                if !self.partitions[..known].iter().any(|p| p.tp == w.tp) {
+                    self.partitions.push(*w);
+                }
             }
+            send.splice(0..0, self.partitions[known..].iter().copied());
         }
-        let mut send = self.partitions[known..].to_vec();
-        send.append(&mut changed);
         SessionFetch { id: self.id, epoch: self.epoch, send, forget }
     }
 
@@ -118,9 +121,9 @@ mod tests {
     #[test]
     fn an_incremental_fetch_names_what_is_new_changed_or_gone() {
         let mut handler = FetchSessionHandler::default();
-        assert_eq!(handler.build(vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)]).send.len(), 3);
+        assert_eq!(handler.build(&[wanted(0, 0), wanted(1, 0), wanted(2, 0)]).send.len(), 3);
         assert!(handler.on_reply(&reply(ErrorCode::None, 9)));
-        let next = handler.build(vec![wanted(3, 0), wanted(1, 0), wanted(0, 5)]);
+        let next = handler.build(&[wanted(3, 0), wanted(1, 0), wanted(0, 5)]);
         let named: Vec<_> = next.send.iter().map(|p| p.tp.partition).collect();
         assert_eq!((next.id, next.epoch, named), (9, 1, vec![3, 0]));
         assert_eq!(next.forget, [TopicPartition::new(0, 2)]);
@@ -130,12 +133,12 @@ mod tests {
     #[test]
     fn after_a_loss_the_next_fetch_is_full_and_closes_the_session() {
         let mut handler = FetchSessionHandler::default();
-        handler.build(vec![wanted(0, 0)]);
+        handler.build(&[wanted(0, 0)]);
         handler.on_reply(&reply(ErrorCode::None, 9));
         handler.on_lost();
-        let next = handler.build(vec![wanted(0, 0)]);
+        let next = handler.build(&[wanted(0, 0)]);
         assert_eq!((next.id, next.epoch, next.send.len()), (9, 0, 1));
         assert!(!handler.on_reply(&reply(ErrorCode::FetchSessionIdNotFound, 0)));
-        assert_eq!(handler.build(vec![wanted(0, 0)]).id, 0);
+        assert_eq!(handler.build(&[wanted(0, 0)]).id, 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Appending, as leader and as follower (`UnifiedLog.append`; kafka.md 1.2, 3.2, L-2).
 
-use super::producer::{AppendedBatch, CompletedTxn, ProducerAppend, VerificationGuard};
+use super::producer::{AppendedBatch, CompletedTxn, VerificationGuard};
 use super::{AbortedEntry, Entry, LogWrite, UnifiedLog};
 use crate::base::{Batch, LeaderEpoch, Offset, ProducerId};
 use crate::kafka::ErrorCode;
@@ -67,7 +67,10 @@ pub enum FollowerAppendError {
 
 /// What producer state makes of an append.
 enum Judged {
-    New { producers: Vec<ProducerAppend>, completed: Vec<CompletedTxn> },
+    /// What it makes of its producers is in [`UnifiedLog::judged`].
+    New {
+        completed: Vec<CompletedTxn>,
+    },
     Duplicate(AppendedBatch),
 }
 
@@ -126,15 +129,16 @@ impl UnifiedLog {
         if !active.is_empty() && active.bytes() + bytes > u64::from(self.config.segment_bytes) {
             self.roll_at(entries[0].base);
         }
-        let (producers, completed) = match self.judge(entries, how)? {
+        let completed = match self.judge(entries, how)? {
             Judged::Duplicate(old) => return Ok(Appended { first: old.first(), last: old.last, duplicate: true }),
-            Judged::New { producers, completed } => (producers, completed),
+            Judged::New { completed } => completed,
         };
         for entry in entries {
             self.write_entry(entry.clone());
         }
         self.bound_high_watermark();
-        producers.iter().for_each(|p| self.producers.update(p));
+        self.judged.iter().for_each(|p| self.producers.update(p));
+        self.judged.clear();
         for txn in &completed {
             self.complete(txn);
         }
@@ -164,7 +168,7 @@ impl UnifiedLog {
     /// `analyzeAndValidateProducerState`: all batches pass, or none is appended.
     fn judge(&mut self, entries: &[Entry], how: &LeaderAppend) -> Result<Judged, ErrorCode> {
         // A list: a leader's append has one producer, a fetched one few.
-        let mut producers: Vec<ProducerAppend> = Vec::new();
+        self.judged.clear();
         let mut completed = Vec::new();
         for entry in entries {
             let batch = &entry.batch;
@@ -180,18 +184,14 @@ impl UnifiedLog {
             if how.origin != AppendOrigin::Replication && batch.is_transactional() {
                 self.check_verified(batch, how.guard)?;
             }
-            let at = producers.iter().rposition(|p| p.producer() == id).unwrap_or_else(|| {
-                if producers.is_empty() {
-                    // They are large, and there is seldom a second.
-                    producers.reserve_exact(1);
-                }
-                producers.push(self.producers.prepare(id, how.origin));
-                producers.len() - 1
+            let at = self.judged.iter().rposition(|p| p.producer() == id).unwrap_or_else(|| {
+                self.judged.push(self.producers.prepare(id, how.origin));
+                self.judged.len() - 1
             });
-            completed.extend(producers[at].append(entry, how.transaction_version)?);
+            completed.extend(self.judged[at].append(entry, how.transaction_version)?);
             self.producers.use_up_verification(batch);
         }
-        Ok(Judged::New { producers, completed })
+        Ok(Judged::New { completed })
     }
     /// P-4, P-5: of a transaction that is not open here, first the epoch is judged (KAFKA-19690), then the guard.
     fn check_verified(&self, batch: &Batch, guard: Option<VerificationGuard>) -> Result<(), ErrorCode> {

@@ -128,6 +128,7 @@ impl Loader {
             epochs: self.epochs,
             producers,
             writes: self.writes,
+            judged: Vec::new(),
         };
         log.refresh_first_unstable();
         log.set_high_watermark(disk.high_watermark);

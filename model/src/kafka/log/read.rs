@@ -1,9 +1,10 @@
 //! Reading (`UnifiedLog.read`, `LocalLog.read`; ).
 
-use super::segment::Segment;
+use super::segment::{Place, Segment};
 use super::{AbortedTxn, Entry, Isolation, UnifiedLog};
 use crate::base::{Fix, Offset};
 use crate::kafka::ErrorCode;
+use std::sync::Arc;
 
 /// Limits of a read.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub struct ReadLimit {
 #[derive(Clone, Debug, Default)]
 pub struct LogRead {
     /// The whole batches, in order; the first may begin below the offset asked for.
-    pub entries: Vec<Entry>,
+    pub entries: Arc<[Entry]>,
     /// Bytes returned, with the part of a batch that was cut off.
     pub bytes: u32,
     /// For read_committed, the aborted transactions that may concern these batches.
@@ -55,10 +56,11 @@ impl UnifiedLog {
         }
         for i in floor..self.segments.count() {
             let Some(segment) = self.segments.get(i) else { break };
-            if segment.entries_from(from).next().is_none() {
+            let place = segment.find(from);
+            if place == segment.len() {
                 continue;
             }
-            let (entries, bytes) = read_segment(segment, from, upper, limit);
+            let (entries, bytes) = read_segment(segment, place, upper, limit);
             let aborted = committed.then(|| self.aborted_for(i, from, bytes));
             return Ok(LogRead { entries, bytes, aborted });
         }
@@ -95,22 +97,26 @@ impl UnifiedLog {
     }
 }
 
-fn read_segment(segment: &Segment, from: Offset, upper: Offset, limit: &ReadLimit) -> (Vec<Entry>, u32) {
-    let (mut entries, mut bytes, mut max) = (Vec::new(), 0u32, limit.max_bytes);
-    for (i, entry) in segment.entries_from(from).enumerate() {
-        if i == 0 && limit.min_one {
+/// The batches from `place` on that lie below `upper` and within the limit, and their bytes.
+fn read_segment(segment: &Segment, place: Place, upper: Offset, limit: &ReadLimit) -> (Arc<[Entry]>, u32) {
+    let (mut bytes, mut max) = (0u32, limit.max_bytes);
+    let mut end = place;
+    while end < segment.len() {
+        let entry = segment.at(end);
+        if end == place && limit.min_one {
             max = max.max(entry.batch.bytes);
         }
         if entry.base >= upper {
             break;
         }
         if entry.batch.bytes > max - bytes {
-            return (entries, max);
+            bytes = max;
+            break;
         }
         bytes += entry.batch.bytes;
-        entries.push(entry.clone());
+        end += 1;
     }
-    (entries, bytes)
+    (if end == place { Arc::default() } else { segment.share(place, end - place) }, bytes)
 }
 
 /// Where the offset index has its next entry behind `bytes` bytes from `from`; `None`: not in this segment. The entries are

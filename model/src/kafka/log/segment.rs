@@ -32,7 +32,7 @@ pub struct Segment {
 }
 
 /// A batch's place in its segment, in batches.
-type Place = usize;
+pub(super) type Place = usize;
 
 impl Segment {
     /// An empty segment that begins at `base`.
@@ -56,17 +56,23 @@ impl Segment {
         self.len().checked_sub(1).map_or(self.base, |last| self.at(last).next())
     }
 
-    fn len(&self) -> Place {
+    pub(super) fn len(&self) -> Place {
         self.sealed.len() * CHUNK + self.tail.len()
     }
-    fn at(&self, place: Place) -> &Entry {
+    pub(super) fn at(&self, place: Place) -> &Entry {
         match self.sealed.get(place / CHUNK) {
             Some(chunk) => &chunk.entries[place % CHUNK],
             None => &self.tail[place - self.sealed.len() * CHUNK],
         }
     }
     /// The first batch that ends at or above `offset` (`translateOffset`).
-    fn find(&self, offset: Offset) -> Place {
+    pub(super) fn find(&self, offset: Offset) -> Place {
+        // Most who ask are at the end, or a few batches behind.
+        for (i, entry) in self.tail.iter().enumerate().rev().take(4) {
+            if entry.base <= offset {
+                return self.sealed.len() * CHUNK + i + usize::from(entry.last() < offset);
+            }
+        }
         let chunk = self.sealed.partition_point(|c| c.base() <= offset);
         let in_tail = self.tail.first().is_some_and(|e| e.base <= offset);
         let after = if in_tail || (chunk == 0 && self.sealed.is_empty()) {
@@ -80,6 +86,10 @@ impl Segment {
             Some(last) if self.at(last).last() >= offset => last,
             _ => after,
         }
+    }
+    /// `n` batches from `place` on, to be shared.
+    pub(super) fn share(&self, place: Place, n: usize) -> Arc<[Entry]> {
+        (place..place + n).map(|place| self.at(place).clone()).collect()
     }
     /// The batches from the one that holds `offset`, or the next behind it.
     pub fn entries_from(&self, offset: Offset) -> impl Iterator<Item = &Entry> {

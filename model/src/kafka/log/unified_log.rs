@@ -1,6 +1,6 @@
 //! One partition's log at one broker (`UnifiedLog`): where it stands, its high watermark, its transactions.
 
-use super::producer::{ProducerState, ProducerStateManager, VerificationGuard};
+use super::producer::{ProducerAppend, ProducerState, ProducerStateManager, VerificationGuard};
 use super::{AbortedEntry, Entry, LeaderEpochs, LogConfig, LogWrite, Segments};
 use crate::base::{Fixes, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence};
 use crate::kafka::ErrorCode;
@@ -33,6 +33,8 @@ pub struct UnifiedLog {
     pub(super) epochs: LeaderEpochs,
     pub(super) producers: ProducerStateManager,
     pub(super) writes: Vec<LogWrite>,
+    /// What an append makes of its producers; of no meaning between appends, kept for its memory.
+    pub(super) judged: Vec<ProducerAppend>,
 }
 
 impl UnifiedLog {
@@ -50,6 +52,7 @@ impl UnifiedLog {
             epochs: LeaderEpochs::default(),
             producers: ProducerStateManager::new(&config, fixes, BTreeMap::new()),
             writes: Vec::new(),
+            judged: Vec::new(),
         }
     }
 

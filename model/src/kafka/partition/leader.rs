@@ -169,15 +169,16 @@ impl Partition {
             return;
         }
         let mut waiting = std::mem::take(&mut self.waiting);
-        let done = waiting.take(|w| self.produced_up_to(w.required()).is_some());
-        self.waiting = waiting;
-        for w in done {
+        waiting.retain(|w| {
             let result = match self.produced_up_to(w.required()) {
-                Some(ErrorCode::None) | None => Ok(Appended { first: w.base, last: w.last, duplicate: w.duplicate }),
+                None => return true,
+                Some(ErrorCode::None) => Ok(Appended { first: w.base, last: w.last, duplicate: w.duplicate }),
                 Some(error) => Err(error),
             };
             self.answer_produce(w.token, -1, result, cx);
-        }
+            false
+        });
+        self.waiting = waiting;
     }
 
     /// Answers the waiting produces whose time is over with REQUEST_TIMED_OUT; their data stays in the log.

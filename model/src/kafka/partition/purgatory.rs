@@ -47,6 +47,10 @@ impl ProducePurgatory {
     pub fn deadline(&self) -> Option<Millis> {
         self.waiting.iter().map(|w| w.deadline).min()
     }
+    /// Keeps those for which `waits` holds, asked in order.
+    pub fn retain(&mut self, waits: impl FnMut(&WaitingProduce) -> bool) {
+        self.waiting.retain(waits);
+    }
     /// Takes out those for which `done` holds, in order.
     pub fn take(&mut self, done: impl FnMut(&mut WaitingProduce) -> bool) -> Vec<WaitingProduce> {
         self.waiting.extract_if(.., done).collect()

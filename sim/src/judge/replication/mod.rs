@@ -13,8 +13,8 @@ mod shadow;
 use super::{Cast, Excuse, Loss, TopicInfo, Violation};
 use crate::world::Observer;
 use model::base::{
-    BrokerEpoch, BrokerId, BrokerSet, Event, Layer, LeaderEpoch, Offset, PartitionEpoch, ProcessId, Shown, SimTime,
-    TopicPartition,
+    BrokerEpoch, BrokerId, BrokerSet, Event, Layer, LeaderEpoch, Offset, PartitionEpoch, PartitionMap, ProcessId,
+    Shown, SimTime, SmallMap, TopicPartition,
 };
 use shadow::{Cut, Link, Shadow};
 use std::collections::BTreeMap;
@@ -67,10 +67,10 @@ pub enum Told {
 /// The law.
 #[derive(Clone, Debug)]
 pub struct ReplicationLaw {
-    partitions: BTreeMap<TopicPartition, Watched>,
+    partitions: PartitionMap<Watched>,
     /// Broker of each process, process of each broker.
     brokers: BTreeMap<ProcessId, BrokerId>,
-    processes: BTreeMap<BrokerId, ProcessId>,
+    processes: SmallMap<BrokerId, ProcessId>,
     registered: BTreeMap<BrokerId, BrokerEpoch>,
     min_isr: Vec<u32>,
     elr: bool,
@@ -86,10 +86,14 @@ const SEEN_AT_MOST: usize = 10_000;
 impl ReplicationLaw {
     /// For this cast and these topics.
     pub fn new(cast: &Cast, topics: &[TopicInfo]) -> Self {
+        let mut processes = SmallMap::new();
+        for (process, broker) in &cast.brokers {
+            processes.insert(*broker, *process);
+        }
         Self {
-            partitions: BTreeMap::new(),
+            partitions: PartitionMap::new(),
             brokers: cast.brokers.clone(),
-            processes: cast.brokers.iter().map(|(p, b)| (*b, *p)).collect(),
+            processes,
             registered: BTreeMap::new(),
             min_isr: topics.iter().map(|t| u32::from(t.min_isr.min(t.replication_factor))).collect(),
             elr: cast.elr,
@@ -105,7 +109,7 @@ impl ReplicationLaw {
     }
     /// A partition and the replica of `process` in it.
     fn at(&mut self, tp: TopicPartition, process: ProcessId) -> (&mut Watched, usize) {
-        let w = self.partitions.entry(tp).or_default();
+        let w = self.partitions.or_default(tp);
         let i = w.shadow.find(process).unwrap_or_else(|| {
             let broker = self.brokers.get(&process).copied().unwrap_or(BrokerId::NONE);
             w.shadow.enter(process, broker, self.power_losses)
@@ -146,7 +150,7 @@ impl ReplicationLaw {
         unclean: bool,
     ) {
         let candidates = BrokerSet(isr.0 | elr.0);
-        let w = self.partitions.entry(tp).or_default();
+        let w = self.partitions.or_default(tp);
         if w.partition_epoch.is_some_and(|known| partition_epoch <= known) {
             // Told again by the next active controller.
             return;
@@ -253,12 +257,11 @@ impl ReplicationLaw {
         link: Link,
         leader: bool,
     ) {
-        let (w, i) = self.at(tp, process);
-        let r = &w.shadow.replicas[i];
-        if r.end != base {
+        let (mut w, mut i) = self.at(tp, process);
+        if w.shadow.replicas[i].end != base {
             self.check_end(at, tp, process, base);
+            (w, i) = self.at(tp, process);
         }
-        let (w, i) = self.at(tp, process);
         w.shadow.append(i, link);
         if !leader || w.newest() != Some((link.epoch, process)) {
             return;
@@ -343,9 +346,9 @@ impl ReplicationLaw {
 
     /// I-2: every member of ISR and ELR has what is committed, unless it lost it with power and the controller cannot know.
     fn candidates_are_complete(&mut self, at: SimTime, tp: TopicPartition, to: Offset) {
-        let Some(w) = self.partitions.get(&tp) else { return };
+        let Some(w) = self.partitions.get(tp) else { return };
         let short = w.candidates.iter().find_map(|broker| {
-            let process = self.processes.get(&broker)?;
+            let process = self.processes.get(broker)?;
             match w.shadow.replicas.iter().find(|r| r.process == *process) {
                 Some(r) if !r.known || r.end >= to => None,
                 Some(r) => {
@@ -426,7 +429,7 @@ impl Observer for ReplicationLaw {
     fn shown(&mut self, at: SimTime, _: ProcessId, shown: &Shown) {
         let Layer::Read(reader) = shown.layer else { return };
         let (tp, base) = (shown.tp, shown.base);
-        let Some(w) = self.partitions.get(&tp) else { return };
+        let Some(w) = self.partitions.get(tp) else { return };
         let tag = shown.batch.producer;
         let mark = shadow::mark(base, shown.batch.content, (tag.id, tag.epoch, tag.base_sequence));
         let wrong = match w.shadow.at(base) {

@@ -12,7 +12,7 @@ impl Law for ReplicationLaw {
         std::mem::take(&mut self.seen).into_iter().for_each(|v| findings.add(v));
         let nothing = Watched::default();
         for (tp, replicas) in &end.replicas {
-            let watched = self.partitions.get(tp).unwrap_or(&nothing);
+            let watched = self.partitions.get(*tp).unwrap_or(&nothing);
             log_matching(end, *tp, replicas, watched, findings);
             committed_is_kept(end, *tp, watched, findings);
         }

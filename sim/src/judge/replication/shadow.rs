@@ -232,6 +232,11 @@ impl Shadow {
 
     /// The committed batch that holds `offset`.
     pub fn at(&self, offset: Offset) -> Option<&Link> {
+        // Most readers are at the end.
+        let newest = self.committed.len().checked_sub(1)?;
+        if newest.checked_sub(1).and_then(|i| self.committed.get(i)).is_none_or(|l| l.next <= offset) {
+            return self.committed.get(newest).filter(|l| l.next > offset);
+        }
         self.committed.get(self.committed.partition_point(|l| l.next <= offset))
     }
     /// Whether `link` was never told.

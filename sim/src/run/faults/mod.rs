@@ -230,11 +230,15 @@ impl FaultEngine {
     pub fn watcher(&self) -> Watcher {
         self.triggers.watcher()
     }
-    /// Takes in what a watcher has seen.
-    pub fn absorb(&mut self, watcher: &mut Watcher) {
+    /// Takes in what a watcher has seen; whether that was anything.
+    pub fn absorb(&mut self, watcher: &mut Watcher) -> bool {
+        if watcher.seen.is_empty() {
+            return false;
+        }
         for (at, process, event) in watcher.seen.drain(..) {
             self.on_event(at, process, &event);
         }
+        true
     }
     /// A process reported an event.
     pub fn on_event(&mut self, at: SimTime, process: ProcessId, event: &Event) {

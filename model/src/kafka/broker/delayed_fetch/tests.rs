@@ -69,7 +69,9 @@ impl Leader {
         self.call(|partitions, fetches, cx| fetches.fetch(token, request, partitions, cx))
     }
     fn check(&mut self, p: u16) -> Vec<u64> {
-        let answers = self.call(|partitions, fetches, cx| fetches.check(TopicPartition::new(0, p), partitions, cx));
+        let mut answers = Vec::new();
+        let tp = TopicPartition::new(0, p);
+        self.call(|partitions, fetches, cx| fetches.check(tp, partitions, cx, &mut answers));
         answers.iter().map(|a| a.token).collect()
     }
     /// The follower fetches partition 0 from `offset`, so that the high watermark follows.

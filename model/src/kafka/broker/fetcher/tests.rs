@@ -65,7 +65,9 @@ impl Follower {
         });
     }
     fn poll(&mut self) -> Vec<FetcherAction> {
-        self.call(|fetcher, partitions, cx| fetcher.poll(partitions, cx))
+        let mut actions = Vec::new();
+        self.call(|fetcher, partitions, cx| fetcher.poll(partitions, cx, |action| actions.push(action)));
+        actions
     }
     fn connect(&mut self) -> FetchRequest {
         assert!(matches!(self.poll()[..], [FetcherAction::Connect]));

@@ -13,7 +13,7 @@ use super::to_controller::ToController;
 use super::transactions::Transactions;
 use super::verification::Verification;
 use super::{Node, NodeCx};
-use crate::base::{BrokerEpoch, Millis, Nanos, Offset, QuorumRole, TopicPartition};
+use crate::base::{BrokerEpoch, Millis, Nanos, Offset, QuorumRole, SmallMap, TopicPartition};
 use crate::kafka::broker::{ReplicaManager, ReplicaManagerConfig};
 use crate::kafka::controller::MetadataImage;
 use crate::kafka::log::{LogConfig, UnifiedLog};
@@ -44,7 +44,7 @@ impl Node {
             raft_blocked: VecDeque::new(),
             raft_waits_for: None,
             raft_role: QuorumRole::Unattached,
-            raft_links: BTreeMap::new(),
+            raft_links: SmallMap::new(),
             controller: None,
             committed: MetadataImage::default(),
             committed_end: Offset(0),
@@ -61,7 +61,7 @@ impl Node {
             publisher: Publisher::new(cx.stream("metadata apply")),
             replicas: ReplicaManager::new(config.id, replicas, cx.stream("replicas"), cx.fixes, now),
             channels: RequestChannels::default(),
-            fetcher_conns: BTreeMap::new(),
+            fetcher_conns: SmallMap::new(),
             producer_ids: ProducerIds::default(),
             transactions: Transactions::new(b, cx.fixes, now),
             verification: Verification::default(),
@@ -86,7 +86,7 @@ impl Node {
             node.deadlines.nudge(LIFECYCLE);
         }
         node.after_raft(cx);
-        node.end_step(cx);
+        node.end_step(false, cx);
         node
     }
 

@@ -3,9 +3,9 @@
 //! after the answer to the one before. So of five produce requests in flight that wait for a dead follower one is in the log
 //! and four are not.
 
-use crate::base::ConnId;
+use crate::base::{ConnId, SmallMap};
 use crate::kafka::messages::Request;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 #[derive(Clone, Debug, Default)]
 struct Channel {
@@ -18,18 +18,18 @@ struct Channel {
 /// All of them, and whom the waiting requests belong to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestChannels {
-    channels: BTreeMap<ConnId, Channel>,
+    channels: SmallMap<ConnId, Channel>,
     /// Connections that are free again and have something to read.
     ready: VecDeque<ConnId>,
     /// Requests in the purgatories, by token.
-    waiting: BTreeMap<u64, (ConnId, u32)>,
+    waiting: SmallMap<u64, (ConnId, u32)>,
     next_token: u64,
 }
 
 impl RequestChannels {
     /// A request has arrived: given back if it may be handled now.
     pub(super) fn arrived(&mut self, conn: ConnId, correlation: u32, request: Request) -> Option<Request> {
-        let channel = self.channels.entry(conn).or_default();
+        let channel = self.channels.or_default(conn);
         if channel.muted || !channel.unread.is_empty() {
             channel.unread.push_back((correlation, request));
             return None;
@@ -39,7 +39,7 @@ impl RequestChannels {
     }
     /// The connection's request is answered, or needs no answer.
     pub(super) fn answered(&mut self, conn: ConnId) {
-        if let Some(channel) = self.channels.get_mut(&conn) {
+        if let Some(channel) = self.channels.get_mut(conn) {
             channel.muted = false;
             if !channel.unread.is_empty() {
                 self.ready.push_back(conn);
@@ -53,7 +53,7 @@ impl RequestChannels {
     /// The next request that was not read when it came.
     pub(super) fn next(&mut self) -> Option<(ConnId, u32, Request)> {
         while let Some(conn) = self.ready.pop_front() {
-            if let Some(channel) = self.channels.get_mut(&conn)
+            if let Some(channel) = self.channels.get_mut(conn)
                 && !channel.muted
                 && let Some((correlation, request)) = channel.unread.pop_front()
             {
@@ -77,14 +77,14 @@ impl RequestChannels {
     }
     /// Whose request it was; `None` if the connection is gone.
     pub(super) fn take(&mut self, token: u64) -> Option<(ConnId, u32)> {
-        self.waiting.remove(&token)
+        self.waiting.remove(token)
     }
 
     /// The connection is gone, with what was not read. Gives its request that waits, if any.
     pub(super) fn gone(&mut self, conn: ConnId) -> Option<u64> {
-        self.channels.remove(&conn)?;
-        let token = self.waiting.iter().find(|(_, (c, _))| *c == conn).map(|(token, _)| *token)?;
-        self.waiting.remove(&token);
+        self.channels.remove(conn)?;
+        let token = self.waiting.iter().find(|(_, (c, _))| *c == conn).map(|(token, _)| token)?;
+        self.waiting.remove(token);
         Some(token)
     }
     /// All connections go.

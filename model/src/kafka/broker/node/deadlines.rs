@@ -39,8 +39,14 @@ impl Deadlines {
     pub(super) fn nudge(&mut self, port: Port) {
         self.entry(port).nudged = true;
     }
-    fn set(&mut self, port: Port, at: Millis, cx: &mut NodeCx<'_>) {
-        let now = cx.millis();
+    #[inline]
+    fn set(&mut self, port: Port, at: Millis, now: Millis, cx: &mut NodeCx<'_>) {
+        let entry = self.entry(port);
+        if entry.set != at || entry.nudged {
+            self.change(port, at, now, cx);
+        }
+    }
+    fn change(&mut self, port: Port, at: Millis, now: Millis, cx: &mut NodeCx<'_>) {
         let entry = self.entry(port);
         let at = if entry.nudged { at.min(now) } else { at };
         // One that is due fires once, however often it is said until then.
@@ -54,16 +60,20 @@ impl Deadlines {
 }
 
 impl Node {
-    /// Tells the kernel every deadline that has changed in this step.
-    pub(super) fn set_deadlines(&mut self, cx: &mut NodeCx<'_>) {
-        let raft = self.raft.deadline().unwrap_or(Millis::MAX);
-        let controller = self.controller.as_ref().map_or(Millis::MAX, |(_, c)| c.deadline());
-        let links = self.raft_links.values().map(Link::deadline).min().unwrap_or(Millis::MAX);
+    /// Tells the kernel every deadline that has changed in this step. One of records touches neither quorum nor lifecycle,
+    /// and no timer.
+    pub(super) fn set_deadlines(&mut self, of_records: bool, cx: &mut NodeCx<'_>) {
+        let now = cx.millis();
         let due = &mut self.deadlines;
-        due.set(CONTROLLER, raft.min(controller).min(links), cx);
+        if !of_records {
+            let raft = self.raft.deadline().unwrap_or(Millis::MAX);
+            let controller = self.controller.as_ref().map_or(Millis::MAX, |(_, c)| c.deadline());
+            let links = self.raft_links.values().map(Link::deadline).min().unwrap_or(Millis::MAX);
+            due.set(CONTROLLER, raft.min(controller).min(links), now, cx);
+        }
         match self.phase {
             Phase::Running | Phase::ControlledShutdown => {}
-            Phase::Closing { until } => return due.set(MAIN, until, cx),
+            Phase::Closing { until } => return due.set(MAIN, until, now, cx),
             Phase::QuorumStopping | Phase::Stopped => return,
         }
         if !self.config.is_broker {
@@ -71,24 +81,26 @@ impl Node {
         }
         let ready = self.channels.has_ready() || self.verification.has_decided();
         let requests = if ready { Millis::ZERO } else { self.replicas.request_deadline() };
-        due.set(BROKER, requests, cx);
-        due.set(MAIN, self.replicas.timer_deadline(), cx);
-        let life = self.lifecycle.as_ref().and_then(BrokerLifecycle::deadline).unwrap_or(Millis::MAX);
-        due.set(LIFECYCLE, life.min(self.life_channel.deadline()), cx);
-        due.set(ALTER, self.alter_channel.deadline().min(self.replicas.alter_deadline()), cx);
-        due.set(PRODUCER_IDS, self.ids_channel.deadline(), cx);
-        due.set(ADD_PARTITIONS, self.verification.deadline(), cx);
+        due.set(BROKER, requests, now, cx);
+        if !of_records {
+            due.set(MAIN, self.replicas.timer_deadline(), now, cx);
+            let life = self.lifecycle.as_ref().and_then(BrokerLifecycle::deadline).unwrap_or(Millis::MAX);
+            due.set(LIFECYCLE, life.min(self.life_channel.deadline()), now, cx);
+        }
+        due.set(ALTER, self.alter_channel.deadline().min(self.replicas.alter_deadline()), now, cx);
+        due.set(PRODUCER_IDS, self.ids_channel.deadline(), now, cx);
+        due.set(ADD_PARTITIONS, self.verification.deadline(), now, cx);
         // Without the topic there is nothing to scan.
         if self.config.broker.transaction_state_topic.is_some() {
-            due.set(TRANSACTIONS, self.transactions.deadline(), cx);
+            due.set(TRANSACTIONS, self.transactions.deadline(), now, cx);
             let passes = self.transactions.coordinator.marker_deadline();
-            due.set(TXN_MARKERS, passes.min(self.transactions.marker_links.deadline()), cx);
+            due.set(TXN_MARKERS, passes.min(self.transactions.marker_links.deadline()), now, cx);
         }
         if self.config.broker.offsets_topic.is_some() {
-            due.set(GROUPS, self.groups.deadline(), cx);
+            due.set(GROUPS, self.groups.deadline(), now, cx);
         }
         for fetcher in self.replicas.fetchers() {
-            due.set(fetcher_port(fetcher.source()), ReplicaFetcher::deadline(fetcher).unwrap_or(Millis::MAX), cx);
+            due.set(fetcher_port(fetcher.source()), ReplicaFetcher::deadline(fetcher).unwrap_or(Millis::MAX), now, cx);
         }
     }
 }

@@ -55,7 +55,7 @@ use super::link::Link;
 use super::{Partitions, ReplicaManager, ReplicaOutput};
 use crate::base::{
     BrokerEpoch, BrokerId, ConnId, Cx, FileId, Incarnation, Input, Lane, LeaderEpoch, Nanos, Offset, Port, Process,
-    QuorumRole, TopicId, TopicPartition,
+    QuorumRole, SmallMap, TopicId, TopicPartition,
 };
 use crate::kafka::controller::{ActiveController, MetadataImage, Record};
 use crate::kafka::messages::Message;
@@ -63,7 +63,7 @@ use crate::kafka::quorum::{BrokerLifecycle, BrokerState, Output, Raft, ReplyTo};
 use channels::RequestChannels;
 use config::{
     ADD_PARTITIONS, ALTER, BROKER, CONTROLLER, FETCHERS, GROUPS, LIFECYCLE, MAIN, METADATA, NodeConfig, PRODUCER_IDS,
-    TRANSACTIONS, TXN_MARKERS,
+    TRANSACTIONS, TXN_MARKERS, fetcher_port,
 };
 use deadlines::Deadlines;
 use disk::{NodeDisk, NodeWrite};
@@ -104,7 +104,7 @@ pub struct Node {
     raft_waits_for: Option<FileId>,
     /// The role at this place in the outputs: Raft itself may be further already.
     raft_role: QuorumRole,
-    raft_links: BTreeMap<BrokerId, Link>,
+    raft_links: SmallMap<BrokerId, Link>,
     controller: Option<(LeaderEpoch, ActiveController<Caller>)>,
     /// Metadata up to `committed_end`, as the quorum's listener has replayed it.
     committed: MetadataImage,
@@ -125,7 +125,7 @@ pub struct Node {
     publisher: Publisher,
     replicas: ReplicaManager,
     channels: RequestChannels,
-    fetcher_conns: BTreeMap<BrokerId, ConnId>,
+    fetcher_conns: SmallMap<BrokerId, ConnId>,
     producer_ids: ProducerIds,
     transactions: Transactions,
     verification: Verification,
@@ -163,6 +163,7 @@ impl Process for Node {
         if matches!(input, Input::Wake) {
             self.deadlines.fired(port);
         }
+        let of_records = (port == BROKER || port >= fetcher_port(BrokerId(0))) && !matches!(input, Input::Flushed(_));
         match (port, input) {
             // The kernel tells the port that asked for the flush, whatever the file.
             (_, Input::Flushed(file)) => self.flushed(file, cx),
@@ -179,7 +180,7 @@ impl Process for Node {
             (MAIN, input) => self.main_input(&input, cx),
             (Port(p), input) => self.fetcher_input(BrokerId(i32::from(p - FETCHERS)), input, cx),
         }
-        self.end_step(cx);
+        self.end_step(of_records, cx);
     }
 
     fn lane(&self, port: Port) -> Lane {
@@ -225,8 +226,9 @@ impl Node {
         self.broker_epoch
     }
 
-    /// Ends a step: deadlines, work, and what leaves after it.
-    fn end_step(&mut self, cx: &mut NodeCx<'_>) {
+    /// Ends a step: deadlines, work, and what leaves after it. `of_records`: it was a request of a client or follower, or
+    /// an answer to one of ours.
+    fn end_step(&mut self, of_records: bool, cx: &mut NodeCx<'_>) {
         if self.phase == Phase::Stopped {
             cx.exit();
             return;
@@ -234,7 +236,7 @@ impl Node {
         if !self.answers.is_empty() && cx.port != BROKER {
             self.deadlines.nudge(BROKER);
         }
-        self.set_deadlines(cx);
+        self.set_deadlines(of_records, cx);
         let work = |work: &mut Nanos, cx: &mut NodeCx<'_>| {
             if *work > Nanos::ZERO {
                 cx.work(std::mem::take(work));

@@ -34,18 +34,17 @@ impl Node {
                 if let Some((node, link)) = link
                     && link.answered(correlation)
                 {
-                    let node = *node;
                     self.raft.reply(node, correlation, reply, now);
                     self.after_raft(cx);
                 }
             }
             Input::Connection(conn, event) => {
-                if let Some((node, link)) = self.raft_links.iter_mut().find(|(_, l)| l.is(conn)) {
-                    let node = *node;
-                    if link.event(event, cx) == LinkEvent::Lost {
-                        self.raft.disconnected(node, now);
-                        self.after_raft(cx);
-                    }
+                let link = self.raft_links.iter_mut().find(|(_, l)| l.is(conn));
+                if let Some((node, link)) = link
+                    && link.event(event, cx) == LinkEvent::Lost
+                {
+                    self.raft.disconnected(node, now);
+                    self.after_raft(cx);
                 }
             }
             Input::Signal(Signal::ElectPreferred) => {
@@ -72,9 +71,9 @@ impl Node {
             let step = controller.tick(now);
             self.controller_step(step, cx);
         }
-        for (node, link) in &mut self.raft_links {
+        for (node, link) in self.raft_links.iter_mut() {
             if link.deadline() <= now && link.expire(cx) == LinkEvent::Lost {
-                self.raft.disconnected(*node, now);
+                self.raft.disconnected(node, now);
             }
         }
         self.raft.wake(now);
@@ -150,7 +149,7 @@ impl Node {
             Output::Send { node, correlation, request } => {
                 let Some(to) = self.config.addr(node, CONTROLLER) else { return };
                 let timeout = self.config.raft.request_timeout;
-                let link = self.raft_links.entry(node).or_insert_with(|| Link::new(CONTROLLER, to, timeout));
+                let link = self.raft_links.or_insert_with(node, || Link::new(CONTROLLER, to, timeout));
                 link.send(correlation, Request::Quorum(request), cx);
             }
             Output::Reply { to, reply } => {

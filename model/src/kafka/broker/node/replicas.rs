@@ -108,12 +108,12 @@ impl Node {
                 }
             }
             FetcherAction::Disconnect => {
-                if let Some(conn) = self.fetcher_conns.remove(&source) {
+                if let Some(conn) = self.fetcher_conns.remove(source) {
                     self.outgoing.push(Outgoing::Close(conn));
                 }
             }
             FetcherAction::Send { correlation, body } => {
-                if let Some(conn) = self.fetcher_conns.get(&source) {
+                if let Some(conn) = self.fetcher_conns.get(source) {
                     self.outgoing.push(Outgoing::Send(*conn, Message::Request { correlation, body }));
                 }
             }

@@ -83,11 +83,11 @@ impl ReplicaManager {
     }
     fn end_append(&mut self, now: Millis, how: &Produce, out: &mut Vec<ReplicaOutput>) {
         let token = how.token;
-        if self.produces.get(&token).is_some_and(|p| p.answers.is_empty()) {
+        if self.produces.get(token).is_some_and(|p| p.answers.is_empty()) {
             self.produced(token, None, out);
         }
         self.settle(now, out);
-        if self.produces.contains_key(&token) {
+        if self.produces.contains_key(token) {
             self.requests_due = self.requests_due.min(now + how.timeout);
         }
     }

@@ -8,14 +8,14 @@ use crate::kafka::messages::Reply;
 impl ReplicaManager {
     /// A fetcher's connection stands.
     pub fn fetcher_up(&mut self, now: Millis, source: BrokerId, out: &mut Vec<ReplicaOutput>) {
-        if let Some(fetcher) = self.fetchers.get_mut(&source) {
+        if let Some(fetcher) = self.fetchers.get_mut(source) {
             out.extend(fetcher.on_up(now).into_iter().map(|action| ReplicaOutput::Fetcher { source, action }));
         }
         self.drive_fetcher(now, source, out);
     }
     /// A fetcher's connection was refused or is gone.
     pub fn fetcher_down(&mut self, now: Millis, source: BrokerId, out: &mut Vec<ReplicaOutput>) {
-        if let Some(fetcher) = self.fetchers.get_mut(&source) {
+        if let Some(fetcher) = self.fetchers.get_mut(source) {
             fetcher.on_down(now);
         }
         self.drive_fetcher(now, source, out);
@@ -35,7 +35,7 @@ impl ReplicaManager {
             _ => {}
         }
         let (mut cx, partitions, fetchers) = self.following(now);
-        if let Some(fetcher) = fetchers.get_mut(&source) {
+        if let Some(fetcher) = fetchers.get_mut(source) {
             fetcher.on_reply(correlation, reply, partitions, &mut cx);
         }
         self.settle(now, out);
@@ -44,17 +44,16 @@ impl ReplicaManager {
 
     /// When [`drive_fetcher`](Self::drive_fetcher) has to be called for `source`.
     pub fn fetcher_deadline(&self, source: BrokerId) -> Millis {
-        self.fetchers.get(&source).and_then(ReplicaFetcher::deadline).unwrap_or(Millis::MAX)
+        self.fetchers.get(source).and_then(ReplicaFetcher::deadline).unwrap_or(Millis::MAX)
     }
     /// Lets a fetcher do what it has to do now.
     pub fn drive_fetcher(&mut self, now: Millis, source: BrokerId, out: &mut Vec<ReplicaOutput>) {
         let (mut cx, partitions, fetchers) = self.following(now);
-        let Some(fetcher) = fetchers.get_mut(&source) else { return };
-        let actions = fetcher.poll(partitions, &mut cx);
-        out.extend(actions.into_iter().map(|action| ReplicaOutput::Fetcher { source, action }));
+        let Some(fetcher) = fetchers.get_mut(source) else { return };
+        fetcher.poll(partitions, &mut cx, |action| out.push(ReplicaOutput::Fetcher { source, action }));
     }
     pub(super) fn drive(&mut self, now: Millis, out: &mut Vec<ReplicaOutput>) {
-        let sources: Vec<_> = self.fetchers.keys().copied().collect();
+        let sources: Vec<_> = self.fetchers.keys().collect();
         sources.into_iter().for_each(|source| self.drive_fetcher(now, source, out));
     }
 
@@ -71,11 +70,11 @@ impl ReplicaManager {
         start: (Offset, LeaderEpoch),
         out: &mut Vec<ReplicaOutput>,
     ) {
-        if !self.fetchers.contains_key(&leader) {
+        if !self.fetchers.contains_key(leader) {
             let jitter = Streams(self.random.bits()).stream(Domain::Process, leader.0 as u64, "fetcher connect");
             self.fetchers.insert(leader, ReplicaFetcher::new(self.me, leader, self.config.fetcher, jitter));
         }
-        if let Some(fetcher) = self.fetchers.get_mut(&leader) {
+        if let Some(fetcher) = self.fetchers.get_mut(leader) {
             fetcher.add(tp, epoch, start);
         }
         let told = |o: &ReplicaOutput| matches!(o, ReplicaOutput::FetcherNews(source) if *source == leader);
@@ -88,7 +87,7 @@ impl ReplicaManager {
         self.fetchers.retain(|source, fetcher| {
             let idle = fetcher.is_idle();
             if idle {
-                out.push(ReplicaOutput::Fetcher { source: *source, action: FetcherAction::Disconnect });
+                out.push(ReplicaOutput::Fetcher { source, action: FetcherAction::Disconnect });
             }
             !idle
         });

@@ -1,43 +1,14 @@
 //! Batches waiting to be sent (`RecordAccumulator`).
 
 use super::batch::{BatchId, ProducerBatch, size_upper_bound};
+use super::batches::{Batches, Queue};
 use super::dice::{Backoff, Dice};
 use super::partitioner::StickyPartitioner;
 use super::topic_queues::{Leaders, TopicQueues};
 use super::transaction::TransactionManager;
-use crate::base::{BrokerId, LeaderEpoch, Millis, Row, TopicId, TopicPartition};
+use crate::base::{BrokerId, LeaderEpoch, Millis, Row, SmallMap, SmallSet, TopicId, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The queue of one partition: batches in retry, in order of sequence, then new ones; only the last takes records.
-pub type Queue = VecDeque<ProducerBatch>;
-
-/// Every batch that is not forgotten: queued, or referred to by a request in flight.
-#[derive(Clone, Debug, Default)]
-pub struct Batches {
-    topics: BTreeMap<TopicId, TopicQueues>,
-    /// Batches of requests that are unanswered; some may be done already.
-    pub sent: BTreeMap<BatchId, ProducerBatch>,
-}
-
-impl Batches {
-    /// A batch wherever it is.
-    pub fn find(&mut self, tp: TopicPartition, id: BatchId) -> Option<&mut ProducerBatch> {
-        if self.sent.contains_key(&id) {
-            return self.sent.get_mut(&id);
-        }
-        self.queue_mut(tp)?.iter_mut().find(|b| b.id == id)
-    }
-    fn queue_mut(&mut self, tp: TopicPartition) -> Option<&mut Queue> {
-        self.topics.get_mut(&tp.topic)?.queues.get_mut(usize::from(tp.partition))?.as_mut()
-    }
-    fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
-        self.topics.values_mut().flat_map(|t| t.queues.iter_mut().flatten())
-    }
-    fn queues(&self) -> impl Iterator<Item = &Queue> {
-        self.topics.values().flat_map(|t| t.queues.iter().flatten())
-    }
-}
+use std::collections::VecDeque;
 
 /// Settings of the accumulator, by Kafka's keys.
 #[derive(Clone, Copy, Debug)]
@@ -83,14 +54,14 @@ pub struct Appended {
 }
 
 /// What could go out now (`ReadyCheckResult`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ready {
     /// Leaders of partitions with a batch to send.
-    pub nodes: BTreeSet<BrokerId>,
+    pub nodes: SmallSet<BrokerId>,
     /// When to look again, from now; [`Millis::MAX`] for never.
     pub next_check: Millis,
     /// Topics with a batch for a partition without leader.
-    pub leaderless: BTreeSet<TopicId>,
+    pub leaderless: SmallSet<TopicId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,45 +70,61 @@ struct NodeLatency {
     drained: Millis,
 }
 
+/// Nothing can go out before some instant, unless something changes.
+#[derive(Clone, Copy, Debug)]
+struct Quiet {
+    /// Version of the view that was looked at.
+    version: u64,
+    until: Millis,
+}
+
 /// The accumulator.
 #[derive(Clone, Debug)]
 pub struct RecordAccumulator {
     config: AccumulatorConfig,
+    /// What the last look found, as long as no queue has changed since: the sender looks in each of its passes.
+    quiet: Option<Quiet>,
     /// The batches.
     pub batches: Batches,
-    muted: BTreeSet<TopicPartition>,
-    drain_index: BTreeMap<BrokerId, usize>,
-    latency: BTreeMap<BrokerId, NodeLatency>,
+    muted: SmallSet<TopicPartition>,
+    drain_index: SmallMap<BrokerId, usize>,
+    latency: SmallMap<BrokerId, NodeLatency>,
     /// Partitions by leader in the order of a drain round, for one version of the view.
-    by_node: BTreeMap<BrokerId, Vec<TopicPartition>>,
+    by_node: SmallMap<BrokerId, Vec<TopicPartition>>,
     by_node_version: Option<u64>,
     free_memory: u64,
     last_id: u64,
-    incomplete: BTreeSet<BatchId>,
+    incomplete: SmallSet<BatchId>,
     /// Threads wait for memory: everything may go out at once.
     pub exhausted: bool,
     /// Flushes under way, by the batches they wait for.
-    flushes: Vec<(u64, BTreeSet<BatchId>)>,
+    flushes: Vec<(u64, SmallSet<BatchId>)>,
     closed: bool,
+    /// Empty lists of batches that are done, for new ones.
+    spare_rows: Vec<Vec<Row>>,
 }
 
 impl RecordAccumulator {
+    const SPARE_ROWS: usize = 16;
+
     /// An empty one.
     pub fn new(config: AccumulatorConfig) -> Self {
         Self {
             free_memory: config.buffer_memory,
             config,
+            quiet: None,
             batches: Batches::default(),
-            muted: BTreeSet::new(),
-            drain_index: BTreeMap::new(),
-            latency: BTreeMap::new(),
-            by_node: BTreeMap::new(),
+            muted: SmallSet::new(),
+            drain_index: SmallMap::new(),
+            latency: SmallMap::new(),
+            by_node: SmallMap::new(),
             by_node_version: None,
             last_id: 0,
-            incomplete: BTreeSet::new(),
+            incomplete: SmallSet::new(),
             exhausted: false,
             flushes: Vec::new(),
             closed: false,
+            spare_rows: Vec::new(),
         }
     }
     /// Whether any batch is not done.
@@ -159,7 +146,7 @@ impl RecordAccumulator {
         now: Millis,
     ) -> Option<Appended> {
         let batch_size = self.config.batch_size;
-        let queues = self.batches.topics.entry(topic).or_insert_with(|| TopicQueues {
+        let queues = self.batches.topics.or_insert_with(topic, || TopicQueues {
             queues: Vec::new(),
             sticky: StickyPartitioner::new(batch_size.max(1)),
             leaders: Leaders::default(),
@@ -175,15 +162,24 @@ impl RecordAccumulator {
             Target::Sticky => queues.sticky.peek(&queues.leaders.choice, dice)?,
         };
         if sticky {
+            let first = partition;
             partition = queues.switch_held_back(partition, dice)?;
+            if partition != first {
+                // A queue may have come into being, and that counts for the load.
+                self.quiet = None;
+            }
         }
         let queue = queues.queue(partition);
         let before = queue.back().map_or(0, ProducerBatch::bytes);
         let appended = if queue.back_mut().is_some_and(|last| last.try_append(row)) {
             let last = &queue[queue.len() - 1];
             let full = queue.len() > 1 || last.is_full();
+            if full {
+                self.quiet = None;
+            }
             (last.bytes() - before, Appended { partition, new_batch: false, full })
         } else {
+            self.quiet = None;
             if let Some(last) = queue.back_mut() {
                 last.close();
             }
@@ -202,7 +198,8 @@ impl RecordAccumulator {
             self.free_memory -= u64::from(size);
             self.last_id += 1;
             let id = BatchId(self.last_id);
-            let mut batch = ProducerBatch::new(id, TopicPartition { topic, partition }, size, now);
+            let rows = self.spare_rows.pop().unwrap_or_default();
+            let mut batch = ProducerBatch::new(id, TopicPartition { topic, partition }, size, now).filling(rows);
             batch.memory = size;
             batch.try_append(row);
             self.incomplete.insert(id);
@@ -220,19 +217,26 @@ impl RecordAccumulator {
 
     // ---- batches out
 
-    /// What could go out now (`ready`). `completing`: a transaction is being ended.
-    pub fn ready(&mut self, view: &ClusterView, completing: bool, now: Millis) -> Ready {
-        let mut ready = Ready { nodes: BTreeSet::new(), next_check: Millis::MAX, leaderless: BTreeSet::new() };
+    /// What could go out now (`ready`), into `ready` in the place of what was found before. `completing`: a transaction is
+    /// being ended.
+    pub fn ready(&mut self, view: &ClusterView, completing: bool, now: Millis, ready: &mut Ready) {
+        ready.nodes.clear();
+        ready.next_check = Millis::MAX;
+        ready.leaderless.clear();
         let config = self.config;
         let hurry = self.exhausted || self.closed || completing || !self.flushes.is_empty();
-        for (topic, queues) in &mut self.batches.topics {
-            queues.leaders.renew(*topic, view);
+        if let Some(Quiet { until, .. }) = self.quiet.filter(|q| q.version == view.version && now < q.until && !hurry) {
+            ready.next_check = if until < Millis::MAX { until - now } else { until };
+            return;
+        }
+        for (topic, queues) in self.batches.topics.iter_mut() {
+            queues.leaders.renew(topic, view);
             let written = queues.queues.iter().flatten().count();
             let measured = config.adaptive && written >= queues.leaders.order.len();
             queues.load.clear();
             for (partition, queue) in queues.queues.iter_mut().enumerate() {
                 let Some(queue) = queue else { continue };
-                let tp = TopicPartition { topic: *topic, partition: partition as u16 };
+                let tp = TopicPartition { topic, partition: partition as u16 };
                 let known = queues.leaders.known.get(partition).copied().flatten();
                 let leader = known.map(|l| l.node).filter(|node| *node != BrokerId::NONE);
                 let len = queue.len();
@@ -246,16 +250,15 @@ impl RecordAccumulator {
                     first.note_leader_epoch(known.map(|l| l.epoch).filter(|e| *e != LeaderEpoch::UNKNOWN));
                 }
                 let Some(leader) = leader else {
-                    ready.leaderless.insert(*topic);
+                    ready.leaderless.insert(topic);
                     continue;
                 };
-                let silent = self.latency.get(&leader).is_some_and(|l| {
-                    config.availability_timeout > Millis::ZERO && l.ready - l.drained > config.availability_timeout
-                });
+                let silent = config.availability_timeout > Millis::ZERO
+                    && self.latency.get(leader).is_some_and(|l| l.ready - l.drained > config.availability_timeout);
                 if measured && !silent {
                     queues.load.push((tp.partition, len as u32));
                 }
-                if ready.nodes.contains(&leader) || self.muted.contains(&tp) {
+                if ready.nodes.contains(leader) || self.muted.contains(tp) {
                     continue;
                 }
                 let backing_off = first.backing_off(now);
@@ -270,12 +273,16 @@ impl RecordAccumulator {
             }
             queues.sticky.update_load(measured.then_some(&queues.load), written);
         }
-        ready
+        let nothing = ready.nodes.is_empty() && ready.leaderless.is_empty();
+        self.quiet = nothing.then(|| {
+            let until = if ready.next_check < Millis::MAX { now + ready.next_check } else { Millis::MAX };
+            Quiet { version: view.version, until }
+        });
     }
     /// Notes that the sender looked at a node with something to send and could, or could not, send to it.
     pub fn note_latency(&mut self, node: BrokerId, can_drain: bool, now: Millis) {
         if self.config.availability_timeout > Millis::ZERO {
-            let stats = self.latency.entry(node).or_insert(NodeLatency { ready: now, drained: now });
+            let stats = self.latency.or_insert_with(node, || NodeLatency { ready: now, drained: now });
             stats.ready = now;
             if can_drain {
                 stats.drained = now;
@@ -283,15 +290,16 @@ impl RecordAccumulator {
         }
     }
     /// Takes at most one batch a partition for each node, up to `max_size` bytes (`drain`). The batches move to
-    /// [`Batches::sent`].
+    /// [`Batches::sent`], their ids by node to `drained`.
     pub fn drain(
         &mut self,
         view: &ClusterView,
-        nodes: &BTreeSet<BrokerId>,
+        nodes: &SmallSet<BrokerId>,
         max_size: u32,
         manager: &mut Option<TransactionManager>,
         now: Millis,
-    ) -> Vec<(BrokerId, Vec<BatchId>)> {
+        drained: &mut Vec<(BrokerId, Vec<BatchId>)>,
+    ) {
         if self.by_node_version != Some(view.version) {
             self.by_node_version = Some(view.version);
             self.by_node.clear();
@@ -300,17 +308,15 @@ impl RecordAccumulator {
                 order.reverse();
             }
             for tp in order {
-                self.by_node.entry(view.leaders[&tp].node).or_default().push(tp);
+                self.by_node.or_default(view.leaders[&tp].node).push(tp);
             }
         }
-        let mut drained = Vec::new();
-        for node in nodes {
-            let batches = self.drain_node(*node, view, max_size, manager, now);
+        for node in nodes.iter() {
+            let batches = self.drain_node(node, view, max_size, manager, now);
             if !batches.is_empty() {
-                drained.push((*node, batches));
+                drained.push((node, batches));
             }
         }
-        drained
     }
     fn drain_node(
         &mut self,
@@ -321,14 +327,14 @@ impl RecordAccumulator {
         now: Millis,
     ) -> Vec<BatchId> {
         let mut drained = Vec::new();
-        let Some(parts) = self.by_node.get(&node).filter(|p| !p.is_empty()) else { return drained };
-        let index = self.drain_index.entry(node).or_insert(0);
+        let Some(parts) = self.by_node.get(node).filter(|p| !p.is_empty()) else { return drained };
+        let index = self.drain_index.or_default(node);
         let start = *index % parts.len();
         let mut size = 0;
         for step in 0..parts.len() {
             *index = (start + step) % parts.len();
             let tp = parts[*index];
-            if self.muted.contains(&tp) {
+            if self.muted.contains(tp) {
                 continue;
             }
             let Some(queue) = self.batches.queue_mut(tp) else { continue };
@@ -347,6 +353,7 @@ impl RecordAccumulator {
                 break;
             }
             let Some(mut batch) = queue.pop_front() else { continue };
+            self.quiet = None;
             batch.leaves();
             if let Some(manager) = manager.as_mut().filter(|_| !batch.has_sequence()) {
                 manager.assign(&mut batch, &mut self.batches);
@@ -365,7 +372,8 @@ impl RecordAccumulator {
         self.insert(batch, idempotent);
     }
     fn insert(&mut self, batch: ProducerBatch, idempotent: bool) {
-        let Some(queues) = self.batches.topics.get_mut(&batch.tp.topic) else { return };
+        self.quiet = None;
+        let Some(queues) = self.batches.topics.get_mut(batch.tp.topic) else { return };
         let queue = queues.queue(batch.tp.partition);
         let sequence = batch.tag.base_sequence;
         let behind = |other: &ProducerBatch| other.has_sequence() && other.tag.base_sequence < sequence;
@@ -381,7 +389,7 @@ impl RecordAccumulator {
         });
         self.last_id = last;
         let n = parts.len() as u32;
-        for (_, waits_for) in self.flushes.iter_mut().filter(|(_, w)| w.contains(&batch.id)) {
+        for (_, waits_for) in self.flushes.iter_mut().filter(|(_, w)| w.contains(batch.id)) {
             waits_for.extend(parts.iter().map(|p| p.id));
         }
         for part in parts.into_iter().rev() {
@@ -395,6 +403,7 @@ impl RecordAccumulator {
     }
     /// Takes queued batches whose `delivery.timeout.ms` has passed.
     pub fn take_expired(&mut self, now: Millis) -> Vec<ProducerBatch> {
+        self.quiet = None;
         let timeout = self.config.delivery_timeout;
         let mut expired = Vec::new();
         for queue in self.batches.queues_mut() {
@@ -421,11 +430,13 @@ impl RecordAccumulator {
     }
     /// Takes every queued batch: the producer is at its end.
     pub fn take_all(&mut self) -> Vec<ProducerBatch> {
+        self.quiet = None;
         self.batches.queues_mut().flat_map(|q| q.drain(..)).collect()
     }
     /// Takes the batches that the transaction can do without: of an idempotent or transactional producer those without a
     /// sequence, they have never left (`abortUndrainedBatches`).
     pub fn take_undrained(&mut self) -> Vec<ProducerBatch> {
+        self.quiet = None;
         let mut taken = Vec::new();
         for queue in self.batches.queues_mut() {
             let (left, gone) = std::mem::take(queue).into_iter().partition(ProducerBatch::has_sequence);
@@ -438,19 +449,20 @@ impl RecordAccumulator {
 
     // ---- bookkeeping
 
-    /// A batch is done: its memory is free again. Gives the flushes that waited for it alone.
-    pub fn complete(&mut self, batch: &ProducerBatch) -> Vec<u64> {
+    /// A batch is done: its memory is free again. Tells the flushes that waited for it alone.
+    pub fn complete(&mut self, batch: &mut ProducerBatch, mut flushed: impl FnMut(u64)) {
         self.free_memory += u64::from(batch.memory);
-        self.incomplete.remove(&batch.id);
-        let mut ended = Vec::new();
+        self.incomplete.remove(batch.id);
+        if self.spare_rows.len() < Self::SPARE_ROWS {
+            self.spare_rows.extend(batch.spare_rows());
+        }
         self.flushes.retain_mut(|(flush, waits_for)| {
-            waits_for.remove(&batch.id);
+            waits_for.remove(batch.id);
             if waits_for.is_empty() {
-                ended.push(*flush);
+                flushed(*flush);
             }
             !waits_for.is_empty()
         });
-        ended
     }
     /// Begins a flush of everything not done; false if there is nothing.
     pub fn begin_flush(&mut self, flush: u64) -> bool {
@@ -465,23 +477,16 @@ impl RecordAccumulator {
     }
     /// Nothing more is taken from a partition until it is unmuted.
     pub fn mute(&mut self, tp: TopicPartition) {
+        self.quiet = None;
         self.muted.insert(tp);
     }
     /// Ends that.
     pub fn unmute(&mut self, tp: TopicPartition) {
-        self.muted.remove(&tp);
+        self.quiet = None;
+        self.muted.remove(tp);
     }
 }
 
 fn epoch_of(view: &ClusterView, tp: TopicPartition) -> Option<LeaderEpoch> {
     view.leaders.get(&tp).map(|l: &Leader| l.epoch).filter(|e| *e != LeaderEpoch::UNKNOWN)
-}
-
-/// Number of partitions of a topic in the view.
-pub fn partitions_of(view: &ClusterView, topic: TopicId) -> usize {
-    view.leaders.range(all_partitions(topic)).count()
-}
-
-pub(super) const fn all_partitions(topic: TopicId) -> std::ops::RangeInclusive<TopicPartition> {
-    TopicPartition { topic, partition: 0 }..=TopicPartition { topic, partition: u16::MAX }
 }

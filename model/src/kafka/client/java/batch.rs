@@ -135,6 +135,17 @@ impl ProducerBatch {
             attempts_at_leader_change: None,
         }
     }
+    /// The same batch with `rows`, an empty list, to collect in.
+    pub fn filling(self, rows: Vec<Row>) -> Self {
+        debug_assert!(rows.is_empty() && self.rows.is_empty());
+        Self { rows, ..self }
+    }
+    /// What it collected in, once it is sealed; not of the largest batches, which would be kept for small ones.
+    pub fn spare_rows(&mut self) -> Option<Vec<Row>> {
+        const KEPT: std::ops::RangeInclusive<usize> = 1..=256;
+        let sealed = self.sealed.is_some() && KEPT.contains(&self.rows.capacity());
+        sealed.then(|| std::mem::take(&mut self.rows))
+    }
     /// Adds a record; false if there is no room.
     pub fn try_append(&mut self, row: Row) -> bool {
         if !self.rows.is_empty() && (self.is_full() || self.bytes + row.bytes > self.limit) {
@@ -223,8 +234,9 @@ impl ProducerBatch {
         let rows = &mut self.rows;
         self.sealed
             .get_or_insert_with(|| {
-                let rows = std::mem::take(rows);
-                Arc::new(Batch::data(rows.into(), Arc::default(), tag, transactional))
+                let batch = Batch::data(rows[..].into(), Arc::default(), tag, transactional);
+                rows.clear();
+                Arc::new(batch)
             })
             .clone()
     }

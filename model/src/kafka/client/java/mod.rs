@@ -2,6 +2,7 @@
 
 mod accumulator;
 mod batch;
+mod batches;
 mod calls;
 mod config;
 mod connection_states;
@@ -23,8 +24,9 @@ mod topic_queues;
 mod transaction;
 mod wiring;
 
-pub use accumulator::{AccumulatorConfig, Appended, Batches, Queue, Ready, RecordAccumulator, Target, partitions_of};
+pub use accumulator::{AccumulatorConfig, Appended, Ready, RecordAccumulator, Target};
 pub use batch::{BatchId, Failure, ProducerBatch, size_upper_bound};
+pub use batches::{Batches, Queue, partitions_of};
 pub use calls::SendError;
 pub use config::{ConfigError, ProducerConfig};
 pub use connection_states::{ConnectionState, ConnectionStates};

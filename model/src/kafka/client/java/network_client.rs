@@ -8,10 +8,10 @@ use super::dice::{Backoff, Dice};
 use super::metadata::{Metadata, UpdateInProgress};
 use super::network_config::{NetworkConfig, Sleep};
 use super::selector::{Arrival, Selector};
-use crate::base::{Addr, BrokerId, Event, Millis, TopicPartition};
+use crate::base::{Addr, BrokerId, Event, Millis, SmallMap, TopicPartition};
 use crate::kafka::client::{ClusterView, Completed, Leader, Lost, Network, Outcome};
 use crate::kafka::messages::{MetadataReply, Reply, Request};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// What the client wants done.
 #[derive(Clone, Debug)]
@@ -85,19 +85,23 @@ pub struct NetworkClient {
     update: Option<UpdateInProgress>,
     /// Begin of the attempts to get metadata that have not succeeded yet (K-4).
     attempts_since: Option<Millis>,
-    in_flight: BTreeMap<BrokerId, VecDeque<InFlight>>,
+    in_flight: SmallMap<BrokerId, VecDeque<InFlight>>,
+    /// No request has timed out until then: what is sent later times out later.
+    none_late_before: Millis,
     /// A request was pushed since the last poll.
     unwritten: bool,
     need_api_versions: BTreeSet<BrokerId>,
     /// Listeners that answers of coordinators named.
-    named: BTreeMap<BrokerId, Addr>,
+    named: SmallMap<BrokerId, Addr>,
     selector: Selector,
     /// Requests that the client itself gave up; the next poll tells.
     given_up: Vec<Completed>,
     correlation: u32,
     dice: Dice,
     sleep_until: Millis,
-    actions: Vec<Action>,
+    pub(super) actions: Vec<Action>,
+    /// Empty, kept for its memory.
+    room: Vec<Completed>,
 }
 
 impl NetworkClient {
@@ -120,16 +124,18 @@ impl NetworkClient {
             metadata,
             update: None,
             attempts_since: None,
-            in_flight: BTreeMap::new(),
+            in_flight: SmallMap::new(),
+            none_late_before: Millis::ZERO,
             unwritten: false,
             need_api_versions: BTreeSet::new(),
-            named: BTreeMap::new(),
+            named: SmallMap::new(),
             selector: Selector::default(),
             given_up: Vec::new(),
             correlation: 0,
             dice,
             sleep_until: Millis::MAX,
             actions: Vec::new(),
+            room: Vec::new(),
             config,
         }
     }
@@ -185,7 +191,7 @@ impl NetworkClient {
     }
     fn room_for(&self, node: BrokerId) -> bool {
         self.in_flight
-            .get(&node)
+            .get(node)
             .is_none_or(|q| q.back().is_none_or(|last| last.written && q.len() < self.config.max_in_flight))
     }
     fn update_due(&self, now: Millis) -> bool {
@@ -252,7 +258,8 @@ impl NetworkClient {
     /// how long the caller would sleep.
     pub fn poll(&mut self, timeout: Millis, now: Millis) -> Polled {
         let metadata_timeout = self.maybe_update(now);
-        let completed = std::mem::take(&mut self.given_up);
+        let mut completed = std::mem::take(&mut self.room);
+        completed.append(&mut self.given_up);
         let mut polled = Polled { moved: !completed.is_empty(), completed };
         self.written(now, &mut polled);
         let (mut gone, mut up) = (Vec::new(), Vec::new());
@@ -275,9 +282,13 @@ impl NetworkClient {
             self.close(node);
             self.disconnected(node, Lost::Disconnected, now, &mut polled);
         }
-        for node in self.request_timed_out(now) {
-            self.close(node);
-            self.disconnected(node, Lost::TimedOut, now, &mut polled);
+        if now > self.none_late_before {
+            for node in self.request_timed_out(now) {
+                self.close(node);
+                self.disconnected(node, Lost::TimedOut, now, &mut polled);
+            }
+            let oldest = self.in_flight.values().filter_map(VecDeque::front).map(|r| r.sent_at).min();
+            self.none_late_before = oldest.unwrap_or(now) + self.config.request_timeout;
         }
         self.maybe_rebootstrap(now, &mut polled);
         self.sleep_until = match self.config.sleep {
@@ -299,7 +310,7 @@ impl NetworkClient {
         self.states.disconnected(node, now, &mut self.dice);
         self.need_api_versions.remove(&node);
         self.actions.push(Action::Emit(Event::Connection { node, up: false }));
-        for r in self.in_flight.remove(&node).unwrap_or_default() {
+        for r in self.in_flight.remove(node).unwrap_or_default() {
             match r.purpose {
                 Purpose::User { .. } => {
                     let outcome = Outcome::Lost(Lost::Disconnected);
@@ -309,6 +320,11 @@ impl NetworkClient {
                 Purpose::ApiVersions => {}
             }
         }
+    }
+    /// Takes back what a poll gave, for its memory.
+    pub fn reuse(&mut self, polled: Polled) {
+        self.room = polled.completed;
+        self.room.clear();
     }
     /// Closes every connection (`close`).
     pub fn close_all(&mut self) {
@@ -321,7 +337,7 @@ impl NetworkClient {
     // ---- connections
 
     fn connect(&mut self, node: BrokerId, now: Millis) {
-        let Some(addr) = self.metadata.addr(node).or_else(|| self.named.get(&node).copied()) else { return };
+        let Some(addr) = self.metadata.addr(node).or_else(|| self.named.get(node).copied()) else { return };
         self.states.connecting(node, addr, now, &mut self.dice);
         let channel = self.selector.open(node);
         self.actions.push(Action::Open { channel, node, addr });
@@ -338,7 +354,7 @@ impl NetworkClient {
         }
     }
     fn ask_api_versions(&mut self, now: Millis) {
-        for node in std::mem::take(&mut self.need_api_versions) {
+        while let Some(node) = self.need_api_versions.pop_first() {
             self.push_request(node, Request::ApiVersions, Purpose::ApiVersions, now);
         }
     }
@@ -346,7 +362,7 @@ impl NetworkClient {
         let correlation = self.correlation;
         self.correlation += 1;
         let request = InFlight { correlation, purpose, api: body.key(), sent_at: now, written: false };
-        self.in_flight.entry(node).or_default().push_back(request);
+        self.in_flight.or_default(node).push_back(request);
         self.unwritten = true;
         // The end of a connection can be known before a poll has seen it: then the request is lost at once.
         if let Some(channel) = self.selector.channel(node) {
@@ -359,7 +375,7 @@ impl NetworkClient {
         if !std::mem::take(&mut self.unwritten) {
             return;
         }
-        for (node, queue) in &mut self.in_flight {
+        for (node, queue) in self.in_flight.iter_mut() {
             for request in queue.iter_mut().filter(|r| !r.written) {
                 request.written = true;
                 polled.moved = true;
@@ -367,7 +383,7 @@ impl NetworkClient {
             let silent = |r: &InFlight| r.purpose == Purpose::User { expects_reply: false };
             if queue.iter().any(silent) {
                 for r in queue.iter().filter(|r| silent(r)) {
-                    let (node, outcome) = (*node, Outcome::Sent);
+                    let outcome = Outcome::Sent;
                     polled.completed.push(Completed { node, correlation: r.correlation, sent_at: now, outcome });
                 }
                 queue.retain(|r| !silent(r));
@@ -375,7 +391,7 @@ impl NetworkClient {
         }
     }
     fn received(&mut self, node: BrokerId, correlation: u32, body: Reply, now: Millis, polled: &mut Polled) {
-        let Some(request) = self.in_flight.get_mut(&node).and_then(VecDeque::pop_front) else { return };
+        let Some(request) = self.in_flight.get_mut(node).and_then(VecDeque::pop_front) else { return };
         assert_eq!(request.correlation, correlation, "answers come in the order of the requests");
         match request.purpose {
             Purpose::User { .. } => {
@@ -406,7 +422,7 @@ impl NetworkClient {
     fn request_timed_out(&self, now: Millis) -> Vec<BrokerId> {
         // They were sent in the order of their queue.
         let late = |r: &InFlight| now - r.sent_at > self.config.request_timeout;
-        self.in_flight.iter().filter(|(_, q)| q.front().is_some_and(late)).map(|(node, _)| *node).collect()
+        self.in_flight.iter().filter(|(_, q)| q.front().is_some_and(late)).map(|(node, _)| node).collect()
     }
     /// The connection is gone (`processDisconnection`): everything in flight on it is lost, and metadata is asked for,
     /// because the loss may come from it being stale.
@@ -416,7 +432,7 @@ impl NetworkClient {
         self.need_api_versions.remove(&node);
         self.actions.push(Action::Emit(Event::Connection { node, up: false }));
         let error = if why == Lost::TimedOut { -101 } else { -100 };
-        for r in self.in_flight.remove(&node).unwrap_or_default() {
+        for r in self.in_flight.remove(node).unwrap_or_default() {
             self.actions.push(Action::Emit(Event::ClientError { api: r.api, error, node }));
             match r.purpose {
                 Purpose::User { .. } => {
@@ -515,7 +531,7 @@ impl Network for NetworkClient {
         self.push_request(node, body, Purpose::User { expects_reply }, now)
     }
     fn in_flight(&self, node: BrokerId) -> usize {
-        self.in_flight.get(&node).map_or(0, VecDeque::len)
+        self.in_flight.get(node).map_or(0, VecDeque::len)
     }
     fn least_loaded(&mut self, now: Millis) -> Option<BrokerId> {
         self.least_loaded_node(now).0

@@ -202,7 +202,7 @@ impl JavaProducer {
             self.client.carry_out(cx);
         }
         self.sender.settle_calls(now);
-        for event in self.sender.take_events() {
+        for event in self.sender.drain_events() {
             if let Some(traced) = trace(&event) {
                 cx.emit(traced);
             }
@@ -228,7 +228,9 @@ impl JavaProducer {
             for ended in &polled.completed {
                 self.sender.on_completed(ended, &mut self.client, &mut self.dice, now);
             }
-            if sent || polled.moved {
+            let moved = polled.moved;
+            self.client.reuse(polled);
+            if sent || moved {
                 continue;
             }
             // A node could take more, but what it could take is held back by its sequence: the real thread spins until
@@ -294,7 +296,7 @@ impl JavaProducer {
         if let Some((_, n)) = self.counts.iter().find(|(t, _)| *t == topic) {
             return *n;
         }
-        let n = super::accumulator::partitions_of(view, topic) as u16;
+        let n = super::batches::partitions_of(view, topic) as u16;
         self.counts.push((topic, n));
         n
     }

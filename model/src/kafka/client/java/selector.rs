@@ -1,8 +1,8 @@
 //! What stands where the real client has its sockets (`Selector`): which channel a node has, and what came over it.
 
-use crate::base::{BrokerId, ConnId};
+use crate::base::{BrokerId, ConnId, SmallMap};
 use crate::kafka::messages::Reply;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Something that came and that no poll has seen yet.
 #[derive(Clone, Debug)]
@@ -24,9 +24,9 @@ struct Channel {
 /// At most one channel for each node.
 #[derive(Clone, Debug, Default)]
 pub struct Selector {
-    channels: BTreeMap<BrokerId, Channel>,
+    channels: SmallMap<BrokerId, Channel>,
     /// Simulated connections by channel; outlives the channel until the connection is closed too.
-    conns: BTreeMap<u64, ConnId>,
+    conns: SmallMap<u64, ConnId>,
     arrived: VecDeque<Arrival>,
     last: u64,
 }
@@ -41,20 +41,20 @@ impl Selector {
     /// Drops the channel of `node` and what came over it.
     pub fn close(&mut self, node: BrokerId) -> Option<u64> {
         self.arrived.retain(|a| !matches!(a, Arrival::Reply(n, ..) | Arrival::Gone(n) | Arrival::Up(n) if *n == node));
-        self.channels.remove(&node).map(|c| c.number)
+        self.channels.remove(node).map(|c| c.number)
     }
     /// Drops all channels; gives them with their nodes.
     pub fn close_all(&mut self) -> Vec<(BrokerId, u64)> {
         self.arrived.clear();
-        std::mem::take(&mut self.channels).into_iter().map(|(node, c)| (node, c.number)).collect()
+        std::mem::take(&mut self.channels).iter().map(|(node, c)| (node, c.number)).collect()
     }
     /// The channel of `node`.
     pub fn channel(&self, node: BrokerId) -> Option<u64> {
-        self.channels.get(&node).map(|c| c.number)
+        self.channels.get(node).map(|c| c.number)
     }
     /// Whether the channel of `node` is established and nothing is known of its end (`isChannelReady`).
     pub fn is_up(&self, node: BrokerId) -> bool {
-        self.channels.get(&node).is_some_and(|c| c.up)
+        self.channels.get(node).is_some_and(|c| c.up)
     }
     /// Gives a channel the simulated connection it runs over.
     pub fn bind(&mut self, channel: u64, conn: ConnId) {
@@ -62,23 +62,23 @@ impl Selector {
     }
     /// The channel that runs over `conn`.
     pub fn channel_of(&self, conn: ConnId) -> Option<u64> {
-        self.conns.iter().find(|(_, c)| **c == conn).map(|(channel, _)| *channel)
+        self.conns.iter().find(|(_, c)| **c == conn).map(|(channel, _)| channel)
     }
     /// The connection of a channel.
     pub fn conn_of(&self, channel: u64) -> Option<ConnId> {
-        self.conns.get(&channel).copied()
+        self.conns.get(channel).copied()
     }
     /// Forgets the connection of a channel.
     pub fn unbind(&mut self, channel: u64) -> Option<ConnId> {
-        self.conns.remove(&channel)
+        self.conns.remove(channel)
     }
     fn node_of(&self, channel: u64) -> Option<BrokerId> {
-        self.channels.iter().find(|(_, c)| c.number == channel).map(|(node, _)| *node)
+        self.channels.iter().find(|(_, c)| c.number == channel).map(|(node, _)| node)
     }
     /// A channel is established.
     pub fn up(&mut self, channel: u64) {
         let Some(node) = self.node_of(channel) else { return };
-        if let Some(c) = self.channels.get_mut(&node) {
+        if let Some(c) = self.channels.get_mut(node) {
             c.up = true;
         }
         self.arrived.push_back(Arrival::Up(node));
@@ -86,7 +86,7 @@ impl Selector {
     /// A channel is gone.
     pub fn closed(&mut self, channel: u64) {
         let Some(node) = self.node_of(channel) else { return };
-        self.channels.remove(&node);
+        self.channels.remove(node);
         self.arrived.retain(|a| !matches!(a, Arrival::Up(n) if *n == node));
         self.arrived.push_back(Arrival::Gone(node));
     }

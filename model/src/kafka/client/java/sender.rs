@@ -1,6 +1,6 @@
 //! The producer's I/O thread (`Sender`): what it sends, what it makes of the answers.
 
-use super::accumulator::{AccumulatorConfig, RecordAccumulator};
+use super::accumulator::{AccumulatorConfig, Ready, RecordAccumulator};
 use super::batch::{BatchId, Failure, ProducerBatch};
 use super::calls::Waiting;
 use super::dice::Dice;
@@ -10,11 +10,10 @@ use super::requests::Held;
 use super::transaction::{
     ProducerIdAndEpoch, Retry, State, TransactionManager, TransactionRules, Transactional, Verdict,
 };
-use crate::base::{Batch, BrokerId, Millis, Offset, TopicPartition};
+use crate::base::{Batch, BrokerId, Millis, Offset, SmallMap, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::{Completed, Leader, Lost, Network, Outcome};
 use crate::kafka::messages::{ProduceRequest, ProducedPartition, Reply, Request};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Settings of the sender, by Kafka's keys.
@@ -69,9 +68,9 @@ pub struct Sender {
     /// Batches waiting.
     pub accumulator: RecordAccumulator,
     pub(super) manager: Option<TransactionManager>,
-    requests: BTreeMap<u32, Vec<BatchId>>,
+    requests: SmallMap<u32, Vec<BatchId>>,
     /// Batches in flight that are not done, oldest first.
-    in_flight: BTreeMap<TopicPartition, Vec<BatchId>>,
+    in_flight: SmallMap<TopicPartition, Vec<BatchId>>,
     /// No batch expires before this: so the thread need not look at all of them in each pass.
     none_expires_before: Millis,
     pub(super) held: Held,
@@ -82,6 +81,9 @@ pub struct Sender {
     pub(super) waiting: Vec<Waiting>,
     /// What was told last.
     told: (ProducerIdAndEpoch, bool),
+    /// What the last pass found and took out; kept for the memory.
+    ready: Ready,
+    drained: Vec<(BrokerId, Vec<BatchId>)>,
 }
 
 impl Sender {
@@ -91,8 +93,8 @@ impl Sender {
             accumulator: RecordAccumulator::new(config.accumulator),
             manager: config.idempotent.then(|| TransactionManager::new(config.transactional, config.rules)),
             config,
-            requests: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
+            requests: SmallMap::new(),
+            in_flight: SmallMap::new(),
             none_expires_before: Millis::ZERO,
             held: Held::No,
             events: Vec::new(),
@@ -100,7 +102,13 @@ impl Sender {
             calls: 0,
             waiting: Vec::new(),
             told: (ProducerIdAndEpoch::NONE, false),
+            ready: Ready::default(),
+            drained: Vec::new(),
         }
+    }
+    /// The same, one by one: the list keeps its memory.
+    pub fn drain_events(&mut self) -> std::vec::Drain<'_, ProducerEvent> {
+        self.events.drain(..)
     }
     /// Takes out what happened, in order.
     pub fn take_events(&mut self) -> Vec<ProducerEvent> {
@@ -179,33 +187,37 @@ impl Sender {
     }
     fn send_producer_data(&mut self, net: &mut impl Network, now: Millis) -> Pass {
         let completing = self.state().is_some_and(State::is_completing);
-        let mut ready = self.accumulator.ready(net.view(), completing, now);
+        let mut ready = std::mem::take(&mut self.ready);
+        self.accumulator.ready(net.view(), completing, now, &mut ready);
         if !ready.leaderless.is_empty() {
             net.request_update(now);
         }
         let mut not_ready = Millis::MAX;
-        for node in ready.nodes.clone() {
+        let accumulator = &mut self.accumulator;
+        ready.nodes.retain(|node| {
             let can_send = net.ready(node, now);
-            self.accumulator.note_latency(node, can_send, now);
+            accumulator.note_latency(node, can_send, now);
             if !can_send {
-                ready.nodes.remove(&node);
                 not_ready = not_ready.min(net.poll_delay(node, now));
             }
-        }
+            can_send
+        });
         let max_size = self.config.max_request_size;
-        let drained = self.accumulator.drain(net.view(), &ready.nodes, max_size, &mut self.manager, now);
+        let mut drained = std::mem::take(&mut self.drained);
+        self.accumulator.drain(net.view(), &ready.nodes, max_size, &mut self.manager, now, &mut drained);
         for id in drained.iter().flat_map(|(_, ids)| ids) {
-            let tp = self.accumulator.batches.sent[id].tp;
-            self.in_flight.entry(tp).or_default().push(*id);
+            let tp = self.accumulator.batches.sent[*id].tp;
+            self.in_flight.or_default(tp).push(*id);
             if self.config.one_in_flight {
                 self.accumulator.mute(tp);
             }
         }
         self.expire(now);
         let sent = !drained.is_empty();
-        for (node, ids) in drained {
+        for (node, ids) in drained.drain(..) {
             self.send_produce(node, ids, net, now);
         }
+        self.drained = drained;
         let timeout = if ready.nodes.is_empty() {
             let wait = ready.next_check.min(not_ready);
             if wait <= self.none_expires_before - now {
@@ -217,11 +229,12 @@ impl Sender {
         } else {
             Millis::ZERO
         };
+        self.ready = ready;
         Pass::Poll { timeout, sent }
     }
     fn next_in_flight_expiry(&self) -> Millis {
         let oldest = self.in_flight.values().filter_map(|ids| ids.first());
-        let created = oldest.map(|id| self.accumulator.batches.sent[id].created).min();
+        let created = oldest.map(|id| self.accumulator.batches.sent[*id].created).min();
         created.map_or(Millis::MAX, |c| c + self.config.accumulator.delivery_timeout)
     }
     /// Fails what `delivery.timeout.ms` has passed for, queued or in flight (P-23).
@@ -236,10 +249,10 @@ impl Sender {
         let mut late = Vec::new();
         for ids in self.in_flight.values() {
             let sent = &self.accumulator.batches.sent;
-            late.extend(ids.iter().copied().take_while(|id| sent[id].expired(timeout, now)));
+            late.extend(ids.iter().copied().take_while(|id| sent[*id].expired(timeout, now)));
         }
         for id in late {
-            if let Some(batch) = self.accumulator.batches.sent.remove(&id) {
+            if let Some(batch) = self.accumulator.batches.sent.remove(id) {
                 // Its answer may still come.
                 let batch = self.expire_batch(batch);
                 self.accumulator.batches.sent.insert(id, batch);
@@ -247,7 +260,7 @@ impl Sender {
         }
         // What comes later is younger, or a part of one of these.
         let sent = &self.accumulator.batches.sent;
-        let in_flight = self.in_flight.values().flatten().map(|id| sent[id].created);
+        let in_flight = self.in_flight.values().flatten().map(|id| sent[*id].created);
         let oldest = in_flight.chain(self.accumulator.queued_since()).fold(now, Millis::min);
         self.none_expires_before = oldest + timeout;
     }
@@ -264,7 +277,7 @@ impl Sender {
         let v1 = transactional && self.manager.as_ref().is_some_and(|m| !m.is_v2());
         let mut batches = Vec::with_capacity(ids.len());
         for id in &ids {
-            let Some(batch) = self.accumulator.batches.sent.get_mut(id) else { continue };
+            let Some(batch) = self.accumulator.batches.sent.get_mut(*id) else { continue };
             if batch.attempts > 0 {
                 let (tp, sequence, attempt) = (batch.tp, batch.tag.base_sequence, batch.attempts);
                 self.events.push(ProducerEvent::Retried { tp, sequence, attempt });
@@ -289,12 +302,12 @@ impl Sender {
         self.tell_changes();
     }
     fn produced(&mut self, ended: &Completed, net: &mut impl Network, dice: &mut Dice, now: Millis) {
-        let Some(ids) = self.requests.remove(&ended.correlation) else { return };
+        let Some(ids) = self.requests.remove(ended.correlation) else { return };
         match &ended.outcome {
             Outcome::Reply(Reply::Produce(reply)) => {
                 let mut hints = Vec::new();
                 for id in ids {
-                    let Some(tp) = self.accumulator.batches.sent.get(&id).map(|b| b.tp) else { continue };
+                    let Some(tp) = self.accumulator.batches.sent.get(id).map(|b| b.tp) else { continue };
                     let answer = reply.partitions.iter().find(|p| p.tp == tp);
                     let verdict = answer.map_or(Verdict::of(ErrorCode::UnknownServerError), Verdict::from);
                     if !verdict.error.is_ok() {
@@ -327,7 +340,7 @@ impl Sender {
     }
     /// One batch of a request that ended (`completeBatch`).
     fn complete(&mut self, id: BatchId, answer: Verdict, net: &mut impl Network, dice: &mut Dice, now: Millis) {
-        let Some(mut batch) = self.accumulator.batches.sent.remove(&id) else { return };
+        let Some(mut batch) = self.accumulator.batches.sent.remove(id) else { return };
         let tp = batch.tp;
         match answer.error {
             ErrorCode::None => self.succeed(&mut batch, answer.base),
@@ -337,7 +350,7 @@ impl Sender {
                 }
                 self.accumulator.split(&batch, &mut self.manager);
                 batch.done = true;
-                self.forget(&batch);
+                self.forget(&mut batch);
             }
             error => {
                 if self.can_retry(&mut batch, answer, now) {
@@ -375,7 +388,7 @@ impl Sender {
                 let batches = &mut self.accumulator.batches;
                 batches.sent.insert(batch.id, batch.clone());
                 manager.start_at_beginning(batch.tp, batches);
-                if let Some(renumbered) = batches.sent.remove(&batch.id) {
+                if let Some(renumbered) = batches.sent.remove(batch.id) {
                     *batch = renumbered;
                 }
                 true
@@ -419,13 +432,13 @@ impl Sender {
         for mut batch in self.accumulator.take_all() {
             batch.done = true;
             self.tell_failed(&mut batch, why);
-            self.forget(&batch);
+            self.forget(&mut batch);
         }
         for id in std::mem::take(&mut self.in_flight).into_values().flatten() {
-            if let Some(mut batch) = self.accumulator.batches.sent.remove(&id) {
+            if let Some(mut batch) = self.accumulator.batches.sent.remove(id) {
                 batch.done = true;
                 self.tell_failed(&mut batch, why);
-                self.forget(&batch);
+                self.forget(&mut batch);
                 self.accumulator.batches.sent.insert(id, batch);
             }
         }
@@ -437,22 +450,20 @@ impl Sender {
         for mut batch in undrained {
             batch.done = true;
             self.tell_failed(&mut batch, why);
-            self.forget(&batch);
+            self.forget(&mut batch);
         }
         any
     }
     fn leave_flight(&mut self, batch: &ProducerBatch) {
-        if let Some(ids) = self.in_flight.get_mut(&batch.tp) {
+        // An empty list stays, for its memory.
+        if let Some(ids) = self.in_flight.get_mut(batch.tp) {
             ids.retain(|id| *id != batch.id);
-            if ids.is_empty() {
-                self.in_flight.remove(&batch.tp);
-            }
         }
     }
-    fn forget(&mut self, batch: &ProducerBatch) {
+    fn forget(&mut self, batch: &mut ProducerBatch) {
         self.leave_flight(batch);
-        let flushed = self.accumulator.complete(batch);
-        self.events.extend(flushed.into_iter().map(ProducerEvent::Flushed));
+        let events = &mut self.events;
+        self.accumulator.complete(batch, |flush| events.push(ProducerEvent::Flushed(flush)));
     }
 }
 

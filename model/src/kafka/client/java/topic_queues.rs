@@ -1,8 +1,7 @@
 //! The queues of one topic, and how its partitions are walked.
 
-use super::accumulator::Queue;
-use super::accumulator::all_partitions;
 use super::batch::ProducerBatch;
+use super::batches::{Queue, all_partitions};
 use super::dice::Dice;
 use super::partitioner::StickyPartitioner;
 use crate::base::{BrokerId, TopicId};

@@ -27,7 +27,8 @@ impl NetworkClient {
     }
     /// Turns what the client wants done into effects.
     pub fn carry_out<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        for action in self.take_actions() {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
             match action {
                 Action::Open { channel, addr, .. } => {
                     let conn = cx.open(addr);
@@ -47,5 +48,7 @@ impl NetworkClient {
                 Action::Emit(event) => cx.emit(event),
             }
         }
+        // Empty, for its memory: nothing above asks for more to be done.
+        self.actions = actions;
     }
 }

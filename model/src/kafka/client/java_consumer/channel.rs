@@ -29,6 +29,8 @@ struct Unsent {
 pub struct Channel {
     /// By node, in the order in which nodes were first given something.
     unsent: Vec<(BrokerId, VecDeque<Unsent>)>,
+    /// Queues of nodes with nothing unsent, for the next.
+    spare: Vec<VecDeque<Unsent>>,
     in_flight: Vec<(BrokerId, u32, Purpose)>,
 }
 
@@ -38,8 +40,15 @@ impl Channel {
         let request = Unsent { body, purpose, since: now };
         match self.unsent.iter_mut().find(|(n, _)| *n == node) {
             Some((_, queue)) => queue.push_back(request),
-            None => self.unsent.push((node, VecDeque::from([request]))),
+            None => {
+                let mut queue = self.spare.pop().unwrap_or_default();
+                queue.push_back(request);
+                self.unsent.push((node, queue));
+            }
         }
+    }
+    fn put_by_empty(&mut self) {
+        self.spare.extend(self.unsent.extract_if(.., |(_, queue)| queue.is_empty()).map(|(_, queue)| queue));
     }
     /// Sends what can be sent; gives the time until more can.
     pub fn try_send(&mut self, now: Millis, net: &mut impl Network) -> Millis {
@@ -55,7 +64,7 @@ impl Channel {
                 }
             }
         }
-        self.unsent.retain(|(_, queue)| !queue.is_empty());
+        self.put_by_empty();
         delay
     }
     /// Takes back unsent requests whose connection attempt failed, or that waited `timeout` (`checkDisconnects`,
@@ -68,7 +77,7 @@ impl Channel {
                 failed.push((*node, request.purpose));
             }
         }
-        self.unsent.retain(|(_, queue)| !queue.is_empty());
+        self.put_by_empty();
         failed
     }
     /// What an ended request was for; `None` if it is not one of this consumer.

@@ -93,16 +93,18 @@ impl FetchBuffer {
 
 /// Puts slices into the order of `ConsumerRecords`: partitions as a `HashMap` of them is walked.
 fn sort_as_map(fetched: &mut Fetched, subscription: &SubscriptionState) {
+    let Some(first) = fetched.slices.first().map(|s| s.tp) else { return };
+    if fetched.slices.iter().all(|s| s.tp == first) {
+        return;
+    }
     let mut tps: Vec<TopicPartition> = Vec::new();
     for slice in &fetched.slices {
         if !tps.contains(&slice.tp) {
             tps.push(slice.tp);
         }
     }
-    if tps.len() > 1 {
-        subscription.hashes().sort(&mut tps, grown_capacity);
-        fetched.slices.sort_by_key(|s| tps.iter().position(|tp| *tp == s.tp));
-    }
+    subscription.hashes().sort(&mut tps, grown_capacity);
+    fetched.slices.sort_by_key(|s| tps.iter().position(|tp| *tp == s.tp));
 }
 
 /// Takes records of the chunk in line (`fetchRecords`); a chunk that does not begin at the position is obsolete.

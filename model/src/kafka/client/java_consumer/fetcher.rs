@@ -6,23 +6,31 @@ use super::completed::CompletedFetch;
 use super::config::ConsumerConfig;
 use super::session::FetchSession;
 use super::subscription::{SubscriptionState, current_leader};
-use crate::base::{BrokerId, Fix, LeaderEpoch, Millis, Offset, TopicPartition};
+use crate::base::{BrokerId, Fix, LeaderEpoch, Millis, Offset, SmallMap, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::{Leader, Network};
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, Request};
-use std::collections::BTreeMap;
 
 /// One session a broker, at most one request in flight on each.
 #[derive(Clone, Debug, Default)]
 pub struct Fetcher {
-    sessions: BTreeMap<BrokerId, FetchSession>,
+    sessions: SmallMap<BrokerId, FetchSession>,
     pending: Vec<BrokerId>,
+    room: Room,
+}
+
+/// Lists that are empty between calls, kept for their memory.
+#[derive(Clone, Debug, Default)]
+struct Room {
+    wanted: Vec<(BrokerId, FetchPartition)>,
+    nodes: Vec<BrokerId>,
+    parts: Vec<FetchPartition>,
 }
 
 impl Fetcher {
     /// The session with a broker.
     pub fn session(&self, node: BrokerId) -> Option<&FetchSession> {
-        self.sessions.get(&node)
+        self.sessions.get(node)
     }
 
     /// Queues a fetch to every broker that leads a fetchable partition without a chunk, has no fetch in flight and none
@@ -36,22 +44,20 @@ impl Fetcher {
         now: Millis,
         net: &mut impl Network,
     ) {
-        let buffered: Vec<_> = buffer.partitions().collect();
         let leader = |tp| subscription.get(tp).and_then(|p| p.position).map(|p| p.leader.node);
         let waits = |tp: &TopicPartition| config.fixes.has(Fix::NoFetchWhileBuffered) && subscription.is_fetchable(*tp);
-        let busy: Vec<_> = buffered.iter().copied().filter(waits).filter_map(leader).collect();
-        // Java groups with HashMap.computeIfAbsent, which puts a new key *before* the others of its bucket; the nodes of
-        // a cluster fall into one bucket when host, id and port rise together. So: the node met last comes first.
-        let mut by_node: Vec<(BrokerId, Vec<FetchPartition>)> = Vec::new();
+        let buffered = |tp| buffer.partitions().any(|b| b == tp);
+        let busy = |node| buffer.partitions().filter(waits).any(|tp| leader(tp) == Some(node));
+        let Room { wanted, nodes, parts } = &mut self.room;
         for tp in subscription.order().iter().copied() {
-            let fetchable = subscription.get(tp).filter(|p| p.is_fetchable() && !buffered.contains(&tp));
+            let fetchable = subscription.get(tp).filter(|p| p.is_fetchable() && !buffered(tp));
             let Some(position) = fetchable.and_then(|p| p.position) else { continue };
             let node = position.leader.node;
             if node == BrokerId::NONE {
                 net.request_update(now);
                 continue;
             }
-            if net.unavailable(node, now) || self.pending.contains(&node) || busy.contains(&node) {
+            if self.pending.contains(&node) || busy(node) || net.unavailable(node, now) {
                 continue;
             }
             let part = FetchPartition {
@@ -62,13 +68,17 @@ impl Fetcher {
                 log_start: Offset::UNKNOWN,
                 max_bytes: config.max_partition_fetch_bytes,
             };
-            match by_node.iter_mut().find(|(n, _)| *n == node) {
-                Some((_, parts)) => parts.push(part),
-                None => by_node.insert(0, (node, vec![part])),
+            wanted.push((node, part));
+            if !nodes.contains(&node) {
+                nodes.push(node);
             }
         }
-        for (node, parts) in by_node {
-            let sent = self.sessions.entry(node).or_default().build(parts);
+        // Java groups with HashMap.computeIfAbsent, which puts a new key *before* the others of its bucket; the nodes of
+        // a cluster fall into one bucket when host, id and port rise together. So: the node met last comes first.
+        for node in nodes.drain(..).rev() {
+            parts.extend(wanted.iter().filter(|(n, _)| *n == node).map(|(_, part)| *part));
+            let sent = self.sessions.or_default(node).build(parts);
+            parts.clear();
             let body = FetchRequest {
                 replica: None,
                 max_wait: config.fetch_max_wait,
@@ -83,6 +93,7 @@ impl Fetcher {
             self.pending.push(node);
             channel.send(node, Request::Fetch(body), Purpose::Fetch, now);
         }
+        wanted.clear();
     }
 
     /// Takes an answer: a chunk a partition, in answer order; a newer leader in it is learned (KIP-951).
@@ -96,7 +107,7 @@ impl Fetcher {
         net: &mut impl Network,
     ) {
         self.pending.retain(|n| *n != node);
-        let Some(session) = self.sessions.get_mut(&node) else { return };
+        let Some(session) = self.sessions.get_mut(node) else { return };
         if !session.on_reply(reply) {
             if reply.error == ErrorCode::FetchSessionTopicIdError {
                 net.request_update(now);
@@ -125,7 +136,7 @@ impl Fetcher {
     /// The fetch to `node` will get no answer.
     pub fn on_lost(&mut self, node: BrokerId) {
         self.pending.retain(|n| *n != node);
-        if let Some(session) = self.sessions.get_mut(&node) {
+        if let Some(session) = self.sessions.get_mut(node) {
             session.on_lost();
         }
     }

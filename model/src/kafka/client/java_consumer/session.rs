@@ -3,7 +3,6 @@
 use crate::base::{Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{FetchPartition, FetchReply};
-use std::collections::BTreeMap;
 
 /// A session with one broker. Its partitions are exactly those that the broker holds, in the order in which they joined.
 #[derive(Clone, Debug, Default)]
@@ -30,19 +29,19 @@ pub struct SessionRequest {
 
 impl FetchSession {
     /// Makes the request that turns the session's partitions into `next` (`Builder.build`).
-    pub fn build(&mut self, next: Vec<FetchPartition>) -> SessionRequest {
+    pub fn build(&mut self, next: &[FetchPartition]) -> SessionRequest {
         let (id, epoch) = (self.id, self.epoch);
         if epoch <= 0 {
-            self.partitions = next.clone();
-            return SessionRequest { id, epoch, partitions: next, forget: Vec::new() };
+            self.partitions.clear();
+            self.partitions.extend_from_slice(next);
+            return SessionRequest { id, epoch, partitions: next.to_vec(), forget: Vec::new() };
         }
-        let mut wanted: BTreeMap<_, _> = next.iter().map(|p| (p.tp, *p)).collect();
-        let (mut altered, mut forget) = (Vec::new(), Vec::new());
-        self.partitions.retain_mut(|held| match wanted.remove(&held.tp) {
+        let (mut partitions, mut forget) = (Vec::new(), Vec::new());
+        self.partitions.retain_mut(|held| match next.iter().find(|p| p.tp == held.tp) {
             Some(now) => {
-                if *held != now {
-                    *held = now;
-                    altered.push(now);
+                if held != now {
+                    *held = *now;
+                    partitions.push(*now);
                 }
                 true
             }
@@ -51,9 +50,16 @@ impl FetchSession {
                 false
             }
         });
-        let mut partitions: Vec<_> = next.into_iter().filter(|p| wanted.contains_key(&p.tp)).collect();
-        self.partitions.extend_from_slice(&partitions);
-        partitions.extend(altered);
+        // All that was kept is wanted: more are new.
+        let known = self.partitions.len();
+        if next.len() > known {
+            for part in next {
+                if !self.partitions[..known].iter().any(|p| p.tp == part.tp) {
+                    self.partitions.push(*part);
+                }
+            }
+            partitions.splice(0..0, self.partitions[known..].iter().copied());
+        }
         SessionRequest { id, epoch, partitions, forget }
     }
 
@@ -121,7 +127,7 @@ mod tests {
     #[test]
     fn new_partitions_come_before_changed_ones() {
         let mut s = FetchSession { id: 7, epoch: 1, partitions: vec![part(2, 0), part(1, 0), part(0, 0)] };
-        let sent = s.build(vec![part(3, 0), part(1, 5), part(2, 1)]);
+        let sent = s.build(&[part(3, 0), part(1, 5), part(2, 1)]);
         assert_eq!(sent.partitions, [part(3, 0), part(2, 1), part(1, 5)]);
         assert_eq!(sent.forget, [TopicPartition::new(0, 0)]);
         assert_eq!(s.partitions, [part(2, 1), part(1, 5), part(3, 0)]);

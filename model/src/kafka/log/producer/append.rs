@@ -23,7 +23,8 @@ pub struct CompletedTxn {
 pub struct ProducerAppend {
     id: ProducerId,
     origin: AppendOrigin,
-    known: ProducerState,
+    /// What was known: epoch and last sequence number.
+    known: (ProducerEpoch, Sequence),
     updated: ProducerState,
     verification: Option<VerificationEntry>,
     started: Vec<Offset>,
@@ -35,12 +36,12 @@ impl ProducerAppend {
     pub(super) fn new(
         id: ProducerId,
         origin: AppendOrigin,
-        known: ProducerState,
+        known: &ProducerState,
         verification: Option<VerificationEntry>,
         window: usize,
     ) -> Self {
-        let mut updated = known.clone();
-        updated.window = Window::EMPTY;
+        let updated = ProducerState { window: Window::EMPTY, ..*known };
+        let known = (known.epoch, known.last_sequence());
         Self { id, origin, known, updated, verification, started: Vec::new(), window }
     }
     /// Whose batches these are.
@@ -117,15 +118,16 @@ impl ProducerAppend {
     }
 
     fn check_sequence(&self, epoch: ProducerEpoch, first: Sequence) -> Result<(), ErrorCode> {
-        let unknown = self.known.epoch == ProducerEpoch::NONE;
+        let (known, known_last) = self.known;
+        let unknown = known == ProducerEpoch::NONE;
         let verified_lower = self.verification.is_some_and(|v| first > v.lowest || (v.tv2 && unknown && first.0 != 0));
         let in_order = if epoch != self.updated.epoch {
             first.0 == 0 || self.updated.epoch == ProducerEpoch::NONE
         } else {
             let last = if !self.updated.window.batches().is_empty() {
                 self.updated.last_sequence()
-            } else if epoch == self.known.epoch {
-                self.known.last_sequence()
+            } else if epoch == known {
+                known_last
             } else {
                 Sequence::NONE
             };

@@ -104,7 +104,7 @@ impl ProducerStateManager {
     }
     /// Starts judging batches of a producer.
     pub fn prepare(&self, id: ProducerId, origin: AppendOrigin) -> ProducerAppend {
-        let known = self.producers.get(&id).cloned().unwrap_or(ProducerState::UNKNOWN);
+        let known = self.producers.get(&id).unwrap_or(&ProducerState::UNKNOWN);
         ProducerAppend::new(id, origin, known, self.verifications.get(&id).copied(), self.window)
     }
     /// Takes over what was judged.

@@ -3,8 +3,8 @@
 use super::{IllegalMove, ProducerIdAndEpoch, Refusal, State, TransactionManager, Verdict};
 use crate::base::{Offset, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
-use crate::kafka::client::java::accumulator::Batches;
 use crate::kafka::client::java::batch::{Failure, ProducerBatch};
+use crate::kafka::client::java::batches::Batches;
 use crate::kafka::client::java::errors::is_retriable;
 
 /// What becomes of a failed batch.

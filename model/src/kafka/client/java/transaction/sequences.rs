@@ -1,10 +1,10 @@
 //! Sequence numbers of every partition (`TxnPartitionMap`, `TxnPartitionEntry`), of idempotent and transactional producers.
 
 use super::ProducerIdAndEpoch;
-use crate::base::{Offset, Sequence, TopicPartition};
+use crate::base::{Offset, Sequence, SmallMap, TopicPartition};
 use crate::kafka::ErrorCode;
-use crate::kafka::client::java::accumulator::Batches;
 use crate::kafka::client::java::batch::{BatchId, ProducerBatch};
+use crate::kafka::client::java::batches::Batches;
 use crate::kafka::messages::ProducedPartition;
 use std::collections::BTreeMap;
 
@@ -60,14 +60,14 @@ impl Verdict {
 /// The numbers of all partitions.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
-    partitions: BTreeMap<TopicPartition, Entry>,
+    partitions: SmallMap<TopicPartition, Entry>,
     /// Partition and the sequence that follows the batch whose fate is unknown (P-23).
     unresolved: BTreeMap<TopicPartition, Sequence>,
 }
 
 impl Sequences {
     fn entry(&mut self, tp: TopicPartition) -> &mut Entry {
-        self.partitions.entry(tp).or_insert(Entry::NEW)
+        self.partitions.or_insert_with(tp, || Entry::NEW)
     }
     /// The partition is known from now on.
     pub fn touch(&mut self, tp: TopicPartition) {
@@ -80,7 +80,7 @@ impl Sequences {
     }
     /// Forgets one partition: the leader has lost its state.
     pub fn forget(&mut self, tp: TopicPartition) {
-        self.partitions.remove(&tp);
+        self.partitions.remove(tp);
         self.unresolved.remove(&tp);
     }
     /// Numbers of the partition restart at 0 under `producer`; batches without final answer are numbered anew, also those on
@@ -103,7 +103,7 @@ impl Sequences {
     /// changes where a number would become negative; the real client logs an exception and goes on.
     pub fn close_gap(&mut self, batch: &ProducerBatch, batches: &mut Batches) {
         let (tp, base, records) = (batch.tp, batch.tag.base_sequence, batch.records() as i32);
-        let Some(entry) = self.partitions.get_mut(&tp).filter(|e| e.next.0 >= records) else { return };
+        let Some(entry) = self.partitions.get_mut(tp).filter(|e| e.next.0 >= records) else { return };
         entry.next.0 -= records;
         for (sequence, id) in entry.in_flight.iter_mut().filter(|(s, _)| *s >= base) {
             if sequence.0 < records {
@@ -122,7 +122,7 @@ impl Sequences {
 
     /// Whether a batch at the head of its queue must stay there for the sake of its sequence.
     pub fn must_wait(&self, first: &ProducerBatch, producer: ProducerIdAndEpoch) -> bool {
-        let entry = self.partitions.get(&first.tp);
+        let entry = self.partitions.get(first.tp);
         let head = entry.and_then(|e| e.in_flight.first());
         if first.has_sequence() {
             // Retries leave one at a time, in the order of their sequences.
@@ -149,7 +149,7 @@ impl Sequences {
     }
     /// Forgets a batch.
     pub fn remove_in_flight(&mut self, batch: &ProducerBatch) {
-        if let Some(entry) = self.partitions.get_mut(&batch.tp) {
+        if let Some(entry) = self.partitions.get_mut(batch.tp) {
             entry.in_flight.retain(|(_, id)| *id != batch.id);
         }
     }
@@ -158,7 +158,7 @@ impl Sequences {
 
     /// Whether the batch follows the last acknowledged one.
     pub fn is_next(&self, batch: &ProducerBatch) -> bool {
-        self.partitions.get(&batch.tp).unwrap_or(&Entry::NEW).is_next(batch.tag.base_sequence)
+        self.partitions.get(batch.tp).unwrap_or(&Entry::NEW).is_next(batch.tag.base_sequence)
     }
     /// The sequence after the batch of this partition whose fate is unknown.
     pub fn unresolved(&self, tp: TopicPartition) -> Option<Sequence> {
@@ -170,7 +170,7 @@ impl Sequences {
     }
     /// Offset of the last record acknowledged here, -1 for none.
     pub fn last_offset(&self, tp: TopicPartition) -> Offset {
-        self.partitions.get(&tp).map_or(Offset::UNKNOWN, |e| e.last_offset)
+        self.partitions.get(tp).map_or(Offset::UNKNOWN, |e| e.last_offset)
     }
     /// A batch succeeded, perhaps after its future had failed.
     pub fn acknowledged(&mut self, batch: &ProducerBatch, base: Offset) {
@@ -189,9 +189,9 @@ impl Sequences {
     }
     /// Takes the unresolved partitions whose batches are settled; true for those that have a gap.
     pub fn settled(&mut self) -> Vec<(TopicPartition, bool)> {
-        let settled = |tp: &TopicPartition| self.partitions.get(tp).is_none_or(|e| e.in_flight.is_empty());
+        let settled = |tp: &TopicPartition| self.partitions.get(*tp).is_none_or(|e| e.in_flight.is_empty());
         let settled: Vec<TopicPartition> = self.unresolved.keys().copied().filter(settled).collect();
-        let gap = |tp: TopicPartition| self.partitions.get(&tp).is_some_and(|entry| !entry.is_next(entry.next));
+        let gap = |tp: TopicPartition| self.partitions.get(tp).is_some_and(|entry| !entry.is_next(entry.next));
         let settled: Vec<_> = settled.into_iter().map(|tp| (tp, gap(tp))).collect();
         for (tp, _) in &settled {
             self.unresolved.remove(tp);
