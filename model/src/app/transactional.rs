@@ -220,7 +220,7 @@ impl TransactionalApp {
         self.retries += self.producer.counters().retries;
         self.producer.abort();
         self.producer.run(cx);
-        self.producer = Box::new(producer(&self.config, self.batching, cx));
+        *self.producer = producer(&self.config, self.batching, cx);
         self.stage = Stage::Initializing;
         self.call(Call::Init, cx.millis());
     }
