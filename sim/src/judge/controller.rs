@@ -117,7 +117,8 @@ impl Observer for ControllerLaw {
             Event::Fencing { broker, fenced: false } => self.fenced = self.fenced.without(broker),
             Event::Quorum { node, epoch, role: QuorumRole::Leader } => self.one(at, false, epoch, node),
             Event::MetadataApplied { offset, history } => {
-                if *self.metadata.entry(offset).or_insert(history) != history {
+                let known = *self.metadata.entry(offset).or_insert(history);
+                if known != history {
                     self.say(
                         at,
                         "I-8",

@@ -202,7 +202,7 @@ fn chaos_stays_within_its_bounds() {
         }
         seen.extend(schedule::kinds(&schedule));
     }
-    assert_eq!(seen.len(), 10, "{seen:?}");
+    assert_eq!(seen.len(), 11, "{seen:?}");
 }
 
 /// A valid document, spoilt a little.
