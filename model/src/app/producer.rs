@@ -167,7 +167,7 @@ impl ProducerApp {
                     let _ = p.send(topic, target, *row, now);
                 }
             }
-            Client::Transactional(app) => app.offer(rows),
+            Client::Transactional(app) => app.offer(rows, cx),
             Client::Librdkafka(app) => {
                 for row in rows {
                     let partition = app.partitioner.choose(row.key, app.partitions, &mut app.random);
@@ -202,6 +202,7 @@ impl ProducerApp {
             }
             Client::Transactional(app) => {
                 app.run(self.draining, cx);
+                self.fatal = app.is_fatal();
                 app.deadline()
             }
             Client::Librdkafka(app) => {

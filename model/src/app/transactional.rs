@@ -26,9 +26,13 @@ pub struct Batching {
 enum Stage {
     Initializing,
     Idle,
-    Open { until: Millis },
+    Open {
+        until: Millis,
+    },
     Committing,
     Aborting,
+    /// The first call of a producer was refused for good: the application ends, as after an exception that nobody catches.
+    Ended,
 }
 
 /// Rows that were acknowledged by the brokers, and count when the transaction is committed.
@@ -48,6 +52,8 @@ pub(super) struct TransactionalApp {
     /// In the present transaction.
     open: Vec<Row>,
     written: Vec<Written>,
+    /// A send of this transaction has failed: it is to be aborted.
+    spoilt: bool,
     /// Retries of earlier producers of this application.
     retries: u64,
     given_up: u64,
@@ -71,6 +77,7 @@ impl TransactionalApp {
             waiting: VecDeque::new(),
             open: Vec::new(),
             written: Vec::new(),
+            spoilt: false,
             retries: 0,
             given_up: 0,
             committed: 0,
@@ -79,8 +86,15 @@ impl TransactionalApp {
         app
     }
 
-    pub(super) fn offer(&mut self, rows: &[Row]) {
+    pub(super) fn offer<W>(&mut self, rows: &[Row], cx: &mut Cx<'_, Message, W>) {
         self.waiting.extend(rows.iter().copied());
+        if self.is_fatal() {
+            self.give_up(cx);
+        }
+    }
+    /// Whether it can do no more.
+    pub(super) fn is_fatal(&self) -> bool {
+        self.stage == Stage::Ended
     }
     pub(super) fn input(&mut self, input: Input<Message>) {
         self.producer.input(input);
@@ -113,6 +127,7 @@ impl TransactionalApp {
             while let Some(event) = self.producer.poll() {
                 match event {
                     ProducerEvent::Acked { tp, base, batch } => self.written.push((tp, base, batch)),
+                    ProducerEvent::Failed { .. } => self.spoilt = true,
                     ProducerEvent::Called { call, result, .. } => {
                         self.returned(call, result, cx);
                         moved = true;
@@ -134,6 +149,7 @@ impl TransactionalApp {
             (Call::Commit, Ok(())) => {
                 self.committed += self.open.len() as u64;
                 self.open.clear();
+                self.spoilt = false;
                 for (tp, base, batch) in std::mem::take(&mut self.written) {
                     show(Layer::Acked(self.number), tp, base, batch, cx);
                 }
@@ -152,6 +168,7 @@ impl TransactionalApp {
     }
     /// The transaction is no more: its rows go into the next.
     fn take_back(&mut self) {
+        self.spoilt = false;
         self.written.clear();
         for row in self.open.drain(..).rev() {
             self.waiting.push_front(row);
@@ -163,6 +180,7 @@ impl TransactionalApp {
     fn act<W>(&mut self, draining: bool, cx: &mut Cx<'_, Message, W>) -> bool {
         let now = cx.millis();
         match (self.producer.state(), self.stage) {
+            (_, Stage::Ended) => return false,
             (Some(State::FatalError), _) => self.replace(cx),
             (Some(State::AbortableError), Stage::Open { .. }) => return self.call(Call::Abort, now),
             (_, Stage::Idle) if !self.waiting.is_empty() => {
@@ -171,9 +189,13 @@ impl TransactionalApp {
                 }
                 self.stage = Stage::Open { until: now + Millis((self.batching.every.0 / 1_000_000) as i64) };
             }
+            // The thread hangs in a send.
+            (_, Stage::Open { .. }) if self.producer.is_blocked() => return false,
+            (_, Stage::Open { .. }) if self.spoilt => return self.call(Call::Abort, now),
             (_, Stage::Open { until }) => {
                 let full = self.open.len() >= self.batching.rows as usize;
-                if full || now >= until || draining && self.waiting.is_empty() {
+                let due = full || now >= until || draining && self.waiting.is_empty();
+                if due && !self.open.is_empty() {
                     return self.call(Call::Commit, now);
                 } else if let Some(row) = self.waiting.pop_front() {
                     let target = KeyHash::unpack(row.key).map_or(Target::Sticky, |k| Target::Key(k.murmur2));
@@ -203,19 +225,38 @@ impl TransactionalApp {
         called.is_ok()
     }
 
+    /// Nothing more is sent.
+    fn give_up<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let rows = self.open.drain(..).chain(self.waiting.drain(..)).collect();
+        self.fail(rows, cx);
+    }
+    /// Nobody knows, or cares any more, whether these rows arrive.
+    fn fail<W>(&mut self, rows: Vec<Row>, cx: &mut Cx<'_, Message, W>) {
+        self.given_up += rows.len() as u64;
+        if !rows.is_empty() {
+            let batch = Batch::data(rows.into(), Arc::new([]), ProducerTag::NONE, false);
+            let tp = TopicPartition { topic: self.topic, partition: 0 };
+            show(Layer::Failed(self.number), tp, Offset::UNKNOWN, Arc::new(batch), cx);
+        }
+    }
+
     /// The producer is closed and another one takes over, under the same `transactional.id`: it waits until a transaction that
     /// was prepared is complete and aborts one that was open. Of a commit under way nobody knows how it ended: to send these
     /// rows again could double them, so they are given up.
     fn replace<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        if self.stage == Stage::Committing {
-            self.given_up += self.open.len() as u64;
-            let rows = std::mem::take(&mut self.open);
-            self.written.clear();
-            let batch = Batch::data(rows.into(), Arc::new([]), ProducerTag::NONE, false);
-            let tp = TopicPartition { topic: self.topic, partition: 0 };
-            show(Layer::Failed(self.number), tp, Offset::UNKNOWN, Arc::new(batch), cx);
-        } else {
-            self.take_back();
+        match self.stage {
+            Stage::Committing => {
+                let rows = std::mem::take(&mut self.open);
+                self.fail(rows, cx);
+                self.take_back();
+            }
+            Stage::Initializing => {
+                self.stage = Stage::Ended;
+                self.producer.abort();
+                self.producer.run(cx);
+                return self.give_up(cx);
+            }
+            _ => self.take_back(),
         }
         self.retries += self.producer.counters().retries;
         self.producer.abort();

@@ -24,10 +24,9 @@ impl Internal {
     /// Partitions, replicas and min ISR of `__transaction_state`, as the first node is configured.
     fn shape(scenario: &Scenario) -> (u16, u16, u16) {
         let c = &scenario.cluster.nodes[0].config;
-        let brokers = scenario.cluster.nodes.len() as u16;
         (
             c.int("transaction.state.log.num.partitions") as u16,
-            (c.int("transaction.state.log.replication.factor") as u16).min(brokers),
+            c.int("transaction.state.log.replication.factor") as u16,
             c.int("transaction.state.log.min.isr") as u16,
         )
     }

@@ -18,7 +18,7 @@ use super::raw::{ApplicationKind, Raw};
 use super::target::Names;
 use super::tree;
 use super::units::{Draw, Duration};
-use model::base::{FIXES, Fixes, SimTime, TopicId};
+use model::base::{FIXES, Fixes, Nanos, SimTime, TopicId};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -105,6 +105,15 @@ impl Resolver<'_> {
         let cluster = self.cluster(&machine_of);
         let topics = self.topics(&cluster);
         let applications = self.applications(&names, &machine_of);
+        let replicas = cluster.nodes.first().map_or(0, |n| n.config.int("transaction.state.log.replication.factor"));
+        if applications.iter().any(|a| a.transaction.is_some()) && replicas > cluster.nodes.len() as i64 {
+            let what = "`__transaction_state` cannot be created: more replicas than nodes";
+            let help = format!(
+                "set transaction.state.log.replication.factor to {} at most; it is {replicas}",
+                cluster.nodes.len()
+            );
+            self.advise(&[Key("cluster"), Key("config")], what, help);
+        }
         let readers = self.readers(&names, &machine_of);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
@@ -208,8 +217,14 @@ impl Resolver<'_> {
                 let what = "transactions of a librdkafka application are not covered yet";
                 self.advise(&path("transaction"), what, "`java` and `java-3.4` are; see NOT_COVERED.md");
             }
-            if a.transaction.is_some_and(|t| t.rows == 0) {
-                self.say(&path("transaction"), "a transaction has at least one row");
+            if let Some(t) = a.transaction {
+                if t.rows == 0 {
+                    self.say(&path("transaction"), "a transaction has at least one row");
+                }
+                if t.every.0 < Nanos::millis(1) {
+                    self.say(&path("transaction"), "a transaction takes at least one millisecond");
+                }
+                self.transactional(&path("config"), a.profile, &config);
             }
             let instance = |n| machine(machine_of, Target::Application(i as u16, Some(n)));
             let instances = (0..a.instances).map(instance).collect();
@@ -228,6 +243,22 @@ impl Resolver<'_> {
             }
         }
         list
+    }
+
+    /// What a transactional producer cannot be configured as (`ProducerConfig.postProcessParsedConfig`), and a cluster that cannot
+    /// create `__transaction_state`.
+    fn transactional(&mut self, path: &[At<'_>], profile: Profile, c: &Config) {
+        if profile == Profile::Librdkafka {
+            return;
+        }
+        let wrong = [
+            (c.is_set("enable.idempotence") && !c.flag("enable.idempotence"), "`enable.idempotence=false`"),
+            (c.is_set("acks") && !matches!(c.word("acks"), "all" | "-1"), "`acks` other than `all`"),
+            (c.is_set("retries") && c.int("retries") == 0, "`retries=0`"),
+        ];
+        for (_, what) in wrong.iter().filter(|(is, _)| *is) {
+            self.say(path, format!("a transactional producer cannot have {what}"));
+        }
     }
 
     fn readers(&mut self, names: &Names<'_>, machine_of: &[(Target, usize)]) -> Vec<Reader> {
