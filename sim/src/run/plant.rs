@@ -72,8 +72,12 @@ impl Planted {
                 let candidates: HashMap<u64, ()> = (0..VALUES).map(|n| (n, ())).collect();
                 candidates.into_keys().next().unwrap_or_default()
             }
-            // All bits count: the low ones are the same in every process.
-            Plant::Address => (rows.as_ptr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61,
+            // All bits count, the low ones are the same in every process; and each draw anew, as few addresses come again and
+            // again.
+            Plant::Address => {
+                let mixed = (rows.as_ptr() as u64 ^ (self.drawn as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 61
+            }
             Plant::WallClock => self.began.elapsed().as_micros() as u64,
             Plant::Thread => self.seen[self.drawn % self.seen.len()],
             Plant::Static => self.earlier_runs,
