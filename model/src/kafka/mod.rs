@@ -6,6 +6,7 @@ pub mod client;
 pub mod controller;
 pub mod coordinator;
 mod error;
+pub mod hash_order;
 pub mod log;
 pub mod messages;
 pub mod partition;

@@ -1,7 +1,7 @@
 //! A client's view of the cluster.
 
-use super::hash_order::{TopicHashes, presized_capacity};
 use crate::base::{Addr, BrokerId, LeaderEpoch, TopicPartition};
+use crate::kafka::hash_order::{TopicHashes, presized_capacity};
 use crate::kafka::messages::MetadataReply;
 use std::collections::BTreeMap;
 

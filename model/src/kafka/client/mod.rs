@@ -3,7 +3,6 @@
 pub mod assignor;
 mod cluster;
 mod hash;
-mod hash_order;
 pub mod java;
 pub mod java_consumer;
 mod network;
@@ -11,8 +10,8 @@ pub mod rdkafka;
 pub mod rdkafka_consumer;
 mod slice;
 
+pub use super::hash_order::TopicHashes;
 pub use cluster::{ClusterView, Leader};
 pub use hash::{consistent_random, crc32, murmur2, partition_for_hash};
-pub use hash_order::{TopicHashes, copied_capacity, grown_capacity, presized_capacity, string_hash};
 pub use network::{Completed, Lost, Network, Outcome};
 pub use slice::Slice;

@@ -1,6 +1,7 @@
 //! Who is alive: contact times and the state machine of a broker (`BrokerHeartbeatManager`, `BrokerHeartbeatTracker`).
 
 use crate::base::{BrokerEpoch, BrokerId, Millis, Offset};
+use crate::kafka::hash_order::spread;
 use std::collections::BTreeMap;
 
 /// When each registration was last heard of. Kept per (broker, epoch): an old incarnation's session ends by itself.
@@ -53,8 +54,7 @@ impl BrokerHeartbeatTracker {
     pub fn take_expired(&mut self, now: Millis) -> Option<(BrokerId, BrokerEpoch)> {
         let bucket = |c: &Contact| {
             let epoch = c.epoch.0 as i32 ^ (c.epoch.0 >> 32) as i32;
-            let hash = c.broker.0.wrapping_mul(31).wrapping_add(epoch) as u32;
-            (hash ^ hash >> 16) as usize & (self.buckets - 1)
+            spread(c.broker.0.wrapping_mul(31).wrapping_add(epoch)) as usize & (self.buckets - 1)
         };
         let expired = self.contacts.iter().enumerate().filter(|(_, c)| self.is_expired(c.at, now));
         let (at, _) = expired.min_by_key(|(at, c)| (bucket(c), *at))?;

@@ -1,7 +1,8 @@
 //! The sticky assignors where all members subscribe to the same topics (`ConstrainedAssignmentBuilder`).
 
 use super::sticky::Claims;
-use super::{Assignment, Name, NamedPartition, Topics, hash_order};
+use super::{Assignment, Name, NamedPartition, Topics};
+use crate::kafka::hash_order::hash_order;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

@@ -10,7 +10,6 @@ mod range;
 mod round_robin;
 mod sticky;
 
-use super::java_consumer::{grown_capacity, string_hash};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,17 +101,6 @@ fn by_instance_then_id(a: (&Name, &Subscription), b: (&Name, &Subscription)) -> 
         (None, Some(_)) => Ordering::Greater,
         (None, None) => a.0.cmp(b.0),
     }
-}
-
-/// The order in which a `HashMap` with these keys is walked, up to the order inside a bucket.
-fn hash_order<'a>(keys: impl Iterator<Item = &'a Name>) -> Vec<&'a Name> {
-    let mut keys: Vec<_> = keys.collect();
-    let mask = grown_capacity(keys.len()) - 1;
-    keys.sort_by_key(|k| {
-        let hash = string_hash(k) as u32;
-        (hash ^ (hash >> 16)) & mask
-    });
-    keys
 }
 
 #[cfg(test)]

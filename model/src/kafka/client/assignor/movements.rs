@@ -1,7 +1,9 @@
 //! Which partitions have changed hands within one assignment, so that two of one topic are not swapped
 //! (`PartitionMovements`).
 
-use super::{Name, NamedPartition, grown_capacity, string_hash};
+use super::{Name, NamedPartition};
+use crate::kafka::hash_order::{grown_capacity, spread_partition};
+use crate::kafka::placement::string_hash;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -59,9 +61,6 @@ impl Movements {
 /// What the iterator of a `HashSet` of partitions gives first.
 fn first_in_hash_order(set: &BTreeSet<NamedPartition>) -> Option<NamedPartition> {
     let mask = grown_capacity(set.len()) - 1;
-    let bucket = |(topic, partition): &NamedPartition| {
-        let hash = 31i32.wrapping_mul(31 + i32::from(*partition)).wrapping_add(string_hash(topic)) as u32;
-        (hash ^ (hash >> 16)) & mask
-    };
+    let bucket = |(topic, partition): &NamedPartition| spread_partition(string_hash(topic), *partition) & mask;
     set.iter().min_by_key(|p| bucket(p)).cloned()
 }

@@ -1,6 +1,7 @@
 //! `RangeAssignor`: topic by topic, a run of partitions for each subscriber.
 
-use super::{Assignment, Members, Name, Topics, by_instance_then_id, hash_order};
+use super::{Assignment, Members, Name, Topics, by_instance_then_id};
+use crate::kafka::hash_order::hash_order;
 use std::sync::Arc;
 
 /// Divides every topic by itself: subscribers in order get as many partitions as the division gives, the first ones one more.

@@ -2,8 +2,9 @@
 
 use super::constrained::Constrained;
 use super::general::General;
-use super::{Assignment, Members, Name, NamedPartition, Subscription, Topics, hash_order};
+use super::{Assignment, Members, Name, NamedPartition, Subscription, Topics};
 use crate::base::{Fix, Fixes};
+use crate::kafka::hash_order::hash_order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

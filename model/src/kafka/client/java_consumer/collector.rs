@@ -8,7 +8,7 @@ use super::subscription::{FetchPosition, SubscriptionState};
 use crate::base::{Millis, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Network;
-use crate::kafka::client::grown_capacity;
+use crate::kafka::hash_order::grown_capacity;
 use std::collections::VecDeque;
 
 /// Chunks in the order of the answers; the one being drained is apart.

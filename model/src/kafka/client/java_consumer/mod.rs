@@ -16,7 +16,7 @@ mod offset_fetcher;
 mod session;
 mod subscription;
 
-pub use crate::kafka::client::{TopicHashes, copied_capacity, grown_capacity, string_hash};
+pub use crate::kafka::client::TopicHashes;
 pub use collector::FetchBuffer;
 pub use completed::CompletedFetch;
 pub use config::{AutoOffsetReset, ConsumerConfig};

@@ -3,7 +3,7 @@
 use super::config::AutoOffsetReset;
 use crate::base::{BrokerId, LeaderEpoch, Millis, Offset, TopicPartition};
 use crate::kafka::client::{ClusterView, Leader};
-use crate::kafka::client::{TopicHashes, copied_capacity, grown_capacity};
+use crate::kafka::hash_order::{TopicHashes, copied_capacity, grown_capacity};
 use crate::kafka::messages::OffsetSpec;
 use std::collections::BTreeSet;
 

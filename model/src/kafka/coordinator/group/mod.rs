@@ -10,7 +10,6 @@ mod codec;
 mod committed;
 mod config;
 mod consumer;
-mod java;
 pub mod messages;
 mod offsets;
 mod records;

@@ -1,6 +1,5 @@
 //! The state of a classic group (`ClassicGroup`).
 
-use super::super::java::hash_order;
 use super::super::messages::{
     GroupReply, JoinGroupMember, JoinGroupReply, JoinProtocol, MemberAssignment, Name, ProtocolMetadata, SyncGroupReply,
 };
@@ -9,6 +8,7 @@ use super::super::shard::Step;
 use super::member::ClassicMember;
 use crate::base::{Fix, Fixes, Millis, TopicId};
 use crate::kafka::ErrorCode;
+use crate::kafka::hash_order::hash_order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ impl ClassicGroup {
             }
         }
         let most = votes.values().max().copied()?;
-        hash_order(votes.keys()).into_iter().find(|name| votes[name] == most)
+        hash_order(votes.keys()).into_iter().find(|name| votes[*name] == most).cloned()
     }
     fn compute_subscribed(&self) -> Option<BTreeSet<TopicId>> {
         if !self.is_consumer_type() {

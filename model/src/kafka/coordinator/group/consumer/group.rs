@@ -1,12 +1,12 @@
 //! The state of a KIP-848 group (`ConsumerGroup`, `ModernGroup`). All of it comes from records, but for when topics are looked
 //! at again.
 
-use super::super::java::hash_order;
 use super::super::messages::Name;
 use super::super::records::GroupRecord;
 use super::member::ConsumerMember;
 use crate::base::{Fix, Fixes, Millis, Offset, TopicId, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::kafka::hash_order::hash_order;
 use crate::kafka::txn_messages::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

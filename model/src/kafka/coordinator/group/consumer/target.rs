@@ -1,12 +1,12 @@
 //! A new target (`TargetAssignmentBuilder`).
 
 use super::super::assignor::{GroupSpec, MemberSpec, ServerAssignor};
-use super::super::java::hash_order;
 use super::super::messages::Name;
 use super::super::records::GroupRecord;
 use super::group::ConsumerGroup;
 use super::member::ConsumerMember;
 use crate::base::{Millis, TopicId, TopicPartition};
+use crate::kafka::hash_order::hash_order;
 use crate::kafka::txn_messages::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ impl ConsumerGroup {
             *votes.entry(Arc::clone(name)).or_default() += 1;
         }
         let most = votes.values().max().copied();
-        let chosen = hash_order(votes.keys()).into_iter().find(|name| Some(votes[name]) == most);
-        chosen.and_then(|name| ServerAssignor::named(&name)).unwrap_or(ServerAssignor::Uniform)
+        let chosen = hash_order(votes.keys()).into_iter().find(|name| Some(votes[*name]) == most);
+        chosen.and_then(|name| ServerAssignor::named(name)).unwrap_or(ServerAssignor::Uniform)
     }
 
     /// Computes the target of `epoch` with `updated` in its place: the new target, and the records of what changes.

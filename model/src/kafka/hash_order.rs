@@ -1,9 +1,28 @@
 //! The order in which Java's hash tables are walked. It is visible: in the partition order of a full fetch, and so in the
-//! order in which a broker reads partitions and a consumer drains them.
+//! order in which a broker reads partitions and a consumer drains them; in who gets a partition more, and which broker of
+//! several is fenced first.
 
+use super::placement::string_hash;
 use crate::base::{TopicId, TopicPartition};
-pub use crate::kafka::placement::string_hash;
 use std::sync::Arc;
+
+/// `HashMap.hash`: the upper half of a hash code counts in small tables too.
+pub const fn spread(hash: i32) -> u32 {
+    let hash = hash as u32;
+    hash ^ (hash >> 16)
+}
+/// `TopicPartition.hashCode`, spread, by the hash code of the topic's name.
+pub const fn spread_partition(topic: i32, partition: u16) -> u32 {
+    spread(31i32.wrapping_mul(31 + partition as i32).wrapping_add(topic))
+}
+
+/// The order in which a `HashMap` with these keys is walked; inside a bucket as given.
+pub fn hash_order<'a>(keys: impl Iterator<Item = &'a Arc<str>>) -> Vec<&'a Arc<str>> {
+    let mut keys: Vec<_> = keys.collect();
+    let mask = grown_capacity(keys.len()) - 1;
+    keys.sort_by_key(|k| spread(string_hash(k)) & mask);
+    keys
+}
 
 /// `String.hashCode` of every topic's name, by topic number.
 #[derive(Clone, Debug, Default)]
@@ -18,17 +37,12 @@ impl TopicHashes {
     fn topic(&self, topic: TopicId) -> i32 {
         self.0.get(usize::from(topic.0)).copied().unwrap_or(0)
     }
-    /// `TopicPartition.hashCode`, spread as `HashMap.hash` does.
-    fn spread(&self, tp: TopicPartition) -> u32 {
-        let hash = 31i32.wrapping_mul(31 + i32::from(tp.partition)).wrapping_add(self.topic(tp.topic)) as u32;
-        hash ^ (hash >> 16)
-    }
     /// Puts partitions, given in the order in which they are inserted, into the order in which a table is walked;
     /// `capacity` gives its buckets for so many entries. A bucket is a list in order of insertion; its turning into a
     /// tree at 8 entries is left out.
     pub fn sort(&self, partitions: &mut [TopicPartition], capacity: fn(usize) -> u32) {
         let mask = capacity(partitions.len()) - 1;
-        partitions.sort_by_key(|tp| self.spread(*tp) & mask);
+        partitions.sort_by_key(|tp| spread_partition(self.topic(tp.topic), tp.partition) & mask);
     }
 }
 
