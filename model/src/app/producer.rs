@@ -1,12 +1,11 @@
 //! An application that sends what the workload gives it.
 
-use super::KeyHash;
 use super::transactional::{Batching, TransactionalApp};
+use super::{KeyHash, java_producer, show, show_given_up};
 use crate::base::{
-    Batch, Cx, Fixes, Input, Lane, Layer, Millis, Offset, Port, Row, Shown, Signal, SimTime, Stream, TopicId,
-    TopicPartition,
+    Cx, Fixes, Input, Lane, Layer, Millis, Offset, Port, Row, Signal, SimTime, Stream, TopicId, TopicPartition,
 };
-use crate::kafka::client::java::{self, Dice, JavaProducer, ProducerConfig, Target};
+use crate::kafka::client::java::{self, JavaProducer, ProducerConfig, Target};
 use crate::kafka::client::partition_for_hash;
 use crate::kafka::client::rdkafka::{self, Call, RdConfig, RdError, RdProducer, RdProducerClient};
 use crate::kafka::messages::Message;
@@ -109,10 +108,7 @@ impl ProducerApp {
     /// Starts it.
     pub fn start<W>(config: &Arc<ProducerAppConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
         let client = match &config.client {
-            ProducerClientConfig::Java(java) => {
-                let dice = |name| Dice::Stream(cx.stream(name));
-                Client::Java(Box::new(JavaProducer::new(java, cx.fixes, dice("network"), dice("records"))))
-            }
+            ProducerClientConfig::Java(java) => Client::Java(Box::new(java_producer(java, cx))),
             ProducerClientConfig::Transactional(java, batching) => {
                 let place = (config.number, config.topic);
                 Client::Transactional(Box::new(TransactionalApp::new(java, *batching, place, cx)))
@@ -280,8 +276,7 @@ impl RdApp {
                 Ok(()) => {}
                 Err(RdError::QueueFull) => return,
                 Err(_) => {
-                    let batch = Batch::data([row].into(), Arc::new([]), crate::base::ProducerTag::NONE, false);
-                    show(Layer::Failed(number), tp, Offset::UNKNOWN, Arc::new(batch), cx);
+                    show_given_up(number, tp, [row].into(), cx);
                 }
             }
             self.refused.pop_front();
@@ -297,8 +292,4 @@ fn rd_producer(
     now: Millis,
 ) -> RdProducer {
     RdProducer::new(config.clone(), bootstrap.to_vec(), fixes, stream, now)
-}
-
-fn show<W>(layer: Layer, tp: TopicPartition, base: Offset, batch: Arc<Batch>, cx: &mut Cx<'_, Message, W>) {
-    cx.show(Shown { layer, tp, base, from: 0, to: batch.rows.len() as u32, batch });
 }

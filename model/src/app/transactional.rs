@@ -1,11 +1,9 @@
 //! An application that sends in transactions, as the documentation of `KafkaProducer` tells it to: a batch of rows each, again
 //! what was aborted, a call that gave up again, and a new producer where the old one can do no more.
 
-use super::KeyHash;
-use crate::base::{
-    Batch, Cx, Input, Layer, Millis, Nanos, Offset, ProducerTag, Row, Shown, SimTime, TopicId, TopicPartition,
-};
-use crate::kafka::client::java::{Call, Dice, Failure, JavaProducer, ProducerConfig, ProducerEvent, State, Target};
+use super::{KeyHash, java_producer, show, show_given_up};
+use crate::base::{Batch, Cx, Input, Layer, Millis, Nanos, Offset, Row, SimTime, TopicId, TopicPartition};
+use crate::kafka::client::java::{Call, Failure, JavaProducer, ProducerConfig, ProducerEvent, State, Target};
 use crate::kafka::messages::Message;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +15,6 @@ pub struct Batching {
     pub rows: u32,
     /// From its first row to its commit.
     pub every: Nanos,
-    /// Finalized `transaction.version` of the cluster.
-    pub version: u8,
 }
 
 /// What the application's thread is at.
@@ -72,7 +68,7 @@ impl TransactionalApp {
             batching,
             topic,
             number,
-            producer: Box::new(producer(config, batching, cx)),
+            producer: Box::new(java_producer(config, cx)),
             stage: Stage::Initializing,
             waiting: VecDeque::new(),
             open: Vec::new(),
@@ -234,9 +230,7 @@ impl TransactionalApp {
     fn fail<W>(&mut self, rows: Vec<Row>, cx: &mut Cx<'_, Message, W>) {
         self.given_up += rows.len() as u64;
         if !rows.is_empty() {
-            let batch = Batch::data(rows.into(), Arc::new([]), ProducerTag::NONE, false);
-            let tp = TopicPartition { topic: self.topic, partition: 0 };
-            show(Layer::Failed(self.number), tp, Offset::UNKNOWN, Arc::new(batch), cx);
+            show_given_up(self.number, TopicPartition { topic: self.topic, partition: 0 }, rows.into(), cx);
         }
     }
 
@@ -244,36 +238,21 @@ impl TransactionalApp {
     /// was prepared is complete and aborts one that was open. Of a commit under way nobody knows how it ended: to send these
     /// rows again could double them, so they are given up.
     fn replace<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        match self.stage {
-            Stage::Committing => {
-                let rows = std::mem::take(&mut self.open);
-                self.fail(rows, cx);
-                self.take_back();
-            }
-            Stage::Initializing => {
-                self.stage = Stage::Ended;
-                self.producer.abort();
-                self.producer.run(cx);
-                return self.give_up(cx);
-            }
-            _ => self.take_back(),
+        let stage = self.stage;
+        if stage == Stage::Committing {
+            let rows = std::mem::take(&mut self.open);
+            self.fail(rows, cx);
         }
-        self.retries += self.producer.counters().retries;
+        self.take_back();
         self.producer.abort();
         self.producer.run(cx);
-        *self.producer = producer(&self.config, self.batching, cx);
+        if stage == Stage::Initializing {
+            self.stage = Stage::Ended;
+            return self.give_up(cx);
+        }
+        self.retries += self.producer.counters().retries;
+        *self.producer = java_producer(&self.config, cx);
         self.stage = Stage::Initializing;
         self.call(Call::Init, cx.millis());
     }
-}
-
-fn producer<W>(config: &ProducerConfig, batching: Batching, cx: &mut Cx<'_, Message, W>) -> JavaProducer {
-    let (network, records) = (Dice::Stream(cx.stream("network")), Dice::Stream(cx.stream("records")));
-    let mut producer = JavaProducer::new(config, cx.fixes, network, records);
-    producer.set_transaction_version(batching.version);
-    producer
-}
-
-fn show<W>(layer: Layer, tp: TopicPartition, base: Offset, batch: Arc<Batch>, cx: &mut Cx<'_, Message, W>) {
-    cx.show(Shown { layer, tp, base, from: 0, to: batch.rows.len() as u32, batch });
 }

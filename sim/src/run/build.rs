@@ -299,10 +299,10 @@ fn producer_client(
         let java = ProducerConfig {
             transactional_id: Some(TransactionalId(u32::from(number))),
             transaction_timeout: app.config.ms("transaction.timeout.ms"),
+            transaction_version: features.int("transaction.version") as u8,
             ..java_producer(app, bootstrap)
         };
-        let batching = Batching { rows, every, version: features.int("transaction.version") as u8 };
-        return ProducerClientConfig::Transactional(Box::new(java), batching);
+        return ProducerClientConfig::Transactional(Box::new(java), Batching { rows, every });
     }
     match app.profile {
         Profile::Librdkafka => ProducerClientConfig::Librdkafka {

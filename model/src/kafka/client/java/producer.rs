@@ -121,10 +121,6 @@ impl JavaProducer {
     pub fn state(&self) -> Option<State> {
         self.sender.state()
     }
-    /// Finalized `transaction.version`, as the brokers tell it from now on.
-    pub const fn set_transaction_version(&mut self, version: u8) {
-        self.sender.set_transaction_version(version);
-    }
     /// `flush`: everything sent so far goes out without lingering; [`ProducerEvent::Flushed`] with this number tells that
     /// all of it is done, or nothing if nothing was pending (`None`).
     pub fn flush(&mut self) -> Option<u64> {
