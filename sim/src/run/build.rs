@@ -71,7 +71,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         world.add(node.machine as u32, ActorConfig::Node(Arc::new(config)));
     }
     let bootstrap: Arc<[Addr]> = stage.nodes.values().map(|p| Addr { process: *p, port: BROKER }).collect();
-    cast.producers = producers(scenario).to_vec();
+    cast.producers = producers(scenario);
     for app in &scenario.applications {
         let mut instances = Vec::new();
         for machine in &app.instances {

@@ -1,24 +1,28 @@
 //! Kafka's own topics: there when somebody needs them.
 
 use crate::judge::TopicInfo;
-use crate::scenario::data::{Application, Scenario};
-use model::base::{BrokerId, TopicId, TopicPartition};
+use crate::scenario::data::{Application, Scenario, spread};
+use model::base::{TopicId, TopicPartition};
 use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
 use model::kafka::coordinator::transaction::TransactionVersion;
 use model::kafka::placement::IdTable;
-use std::sync::Arc;
 
 /// Which internal topics a scenario has. They come after its own.
 #[derive(Clone, Debug)]
 pub(super) struct Internal {
     /// `__transaction_state`: created by the first look for a transaction coordinator, here before time zero.
     transaction_state: Option<TopicId>,
+    /// Transactional ids: the names of all producers, by number.
+    ids: IdTable,
 }
 
 impl Internal {
     pub(super) fn of(scenario: &Scenario) -> Self {
         let transactional = scenario.applications.iter().any(|a| a.transaction.is_some());
-        Self { transaction_state: transactional.then_some(TopicId(scenario.topics.len() as u16)) }
+        Self {
+            transaction_state: transactional.then_some(TopicId(scenario.topics.len() as u16)),
+            ids: IdTable::new(producers(scenario).iter().map(String::as_str)),
+        }
     }
 
     /// Partitions, replicas and min ISR of `__transaction_state`, as the first node is configured.
@@ -32,15 +36,13 @@ impl Internal {
     }
     pub(super) fn specs(&self, scenario: &Scenario) -> impl Iterator<Item = TopicSpec> {
         let (partitions, replicas, min_isr) = Self::shape(scenario);
-        let ids: Vec<BrokerId> = scenario.cluster.nodes.iter().map(|n| n.id).collect();
+        let brokers = scenario.cluster.nodes.len() as u16;
         let c = &scenario.cluster.nodes[0].config;
         let segment_bytes = c.int("log.segment.bytes") as u32;
         let max_message_bytes = c.int("message.max.bytes") as u32;
         self.transaction_state.into_iter().map(move |topic| TopicSpec {
             topic,
-            assignments: (0..partitions)
-                .map(|p| (0..replicas).map(|r| ids[usize::from(p + r) % ids.len()]).collect())
-                .collect(),
+            assignments: spread(partitions, replicas, brokers).into_iter().map(Into::into).collect(),
             min_insync_replicas: Some(min_isr),
             unclean_leader_election_enable: Some(false),
             segment_bytes,
@@ -68,14 +70,14 @@ impl Internal {
                 1 => TransactionVersion::V1,
                 _ => TransactionVersion::V2,
             },
-            transactional_ids: IdTable::new(producers(scenario).iter().map(String::as_str)),
+            transactional_ids: self.ids.clone(),
             ..broker
         }
     }
 }
 
 /// Names of all producers, by number.
-pub(super) fn producers(scenario: &Scenario) -> Arc<[String]> {
+pub(super) fn producers(scenario: &Scenario) -> Vec<String> {
     let names = scenario.applications.iter().flat_map(|app| {
         let many = app.instances.len() > 1;
         (0..app.instances.len()).map(move |i| if many { format!("{}-{i}", app.name) } else { app.name.clone() })
@@ -86,14 +88,12 @@ pub(super) fn producers(scenario: &Scenario) -> Arc<[String]> {
 /// Where the transactional id of each application's first instance is kept, if it has one.
 pub(super) fn coordinators(scenario: &Scenario) -> Vec<Option<TopicPartition>> {
     let internal = Internal::of(scenario);
-    let names = producers(scenario);
-    let ids = IdTable::new(names.iter().map(String::as_str));
     let mut first = 0;
     let place = |app: &Application| {
         let id = first;
         first += app.instances.len() as u32;
         let topic = internal.transaction_state.filter(|_| app.transaction.is_some())?;
-        Some(TopicPartition { topic, partition: ids.partition(id, Internal::shape(scenario).0) })
+        Some(TopicPartition { topic, partition: internal.ids.partition(id, Internal::shape(scenario).0) })
     };
     scenario.applications.iter().map(place).collect()
 }

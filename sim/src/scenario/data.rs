@@ -136,6 +136,12 @@ pub struct Topic {
     /// Its keys; those not set have their server's value.
     pub config: Config,
 }
+/// Round robin from broker 1, each partition one further: what `kafka-topics --create` does on an empty cluster, but for its
+/// random start.
+pub fn spread(partitions: u16, replicas: u16, brokers: u16) -> Vec<Vec<BrokerId>> {
+    let broker = |n: u16| BrokerId(i32::from(n % brokers) + 1);
+    (0..partitions).map(|p| (0..replicas).map(|r| broker(p % brokers + r)).collect()).collect()
+}
 /// An application that sends.
 #[derive(Clone, Debug)]
 pub struct Application {

@@ -7,7 +7,7 @@ mod together;
 mod unmodelled;
 
 pub use table::KEYS;
-pub use together::conflicts;
+pub use together::{Conflict, against_transactions, conflicts};
 
 use super::problem::nearest;
 use model::base::Millis;

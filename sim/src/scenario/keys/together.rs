@@ -26,6 +26,8 @@ fn conflict(key: &'static str, message: impl Into<String>) -> Conflict {
     Conflict { key, message: message.into() }
 }
 
+const IN_FLIGHT: &str = "max.in.flight.requests.per.connection";
+
 /// What idempotence does not go with: the key and the demand.
 fn against_idempotence(config: &Config) -> Vec<(&'static str, &'static str)> {
     let mut list = Vec::new();
@@ -35,9 +37,25 @@ fn against_idempotence(config: &Config) -> Vec<(&'static str, &'static str)> {
     if config.int("retries") == 0 {
         list.push(("retries", "retries above 0"));
     }
-    if config.int("max.in.flight.requests.per.connection") > 5 {
-        list.push(("max.in.flight.requests.per.connection", "at most 5 requests in flight"));
+    if config.int(IN_FLIGHT) > 5 {
+        list.push((IN_FLIGHT, "at most 5 requests in flight"));
     }
+    list
+}
+
+/// What a transactional Java producer refuses besides what [`conflicts`] has said already: it has to be idempotent, so what
+/// elsewhere only switches the default off is a contradiction here.
+pub fn against_transactions(config: &Config) -> Vec<Conflict> {
+    if config.flag("enable.idempotence") {
+        return Vec::new();
+    }
+    let off = config.is_set("enable.idempotence");
+    let mut list = Vec::new();
+    if off {
+        list.push(conflict("enable.idempotence", "a transactional producer is idempotent"));
+    }
+    let against = against_idempotence(config).into_iter().filter(|(key, _)| off || *key != IN_FLIGHT);
+    list.extend(against.map(|(key, demand)| conflict(key, format!("a transactional producer demands {demand}"))));
     list
 }
 
@@ -51,8 +69,7 @@ fn java_producer(config: &mut Config) -> Vec<Conflict> {
             );
         } else {
             // KIP-679: a contradicting key that is set by hand switches the default off; in flight above 5 is refused.
-            let in_flight = "max.in.flight.requests.per.connection";
-            if let Some((key, demand)) = against.iter().find(|(key, _)| *key == in_flight) {
+            if let Some((key, demand)) = against.iter().find(|(key, _)| *key == IN_FLIGHT) {
                 list.push(conflict(key, format!("idempotence is on by default and demands {demand}")));
             }
             config.set_default("enable.idempotence", Setting::Flag(false));
@@ -74,7 +91,7 @@ fn rdkafka_producer(config: &mut Config) -> Vec<Conflict> {
     let mut list = Vec::new();
     if config.flag("enable.idempotence") {
         // P-30: what is not set by hand is adjusted, the rest is refused.
-        config.set_default("max.in.flight.requests.per.connection", Setting::Int(5));
+        config.set_default(IN_FLIGHT, Setting::Int(5));
         list.extend(
             against_idempotence(config)
                 .iter()
@@ -119,6 +136,24 @@ mod tests {
         assert!(!config.flag("enable.idempotence"));
         config.set("enable.idempotence", Setting::Flag(true));
         assert_eq!(conflicts(&mut config)[0].key, "acks");
+    }
+
+    #[test]
+    fn a_transactional_producer_has_no_default_to_switch_off() {
+        let refused = |keys: &[(&'static str, Setting)]| {
+            let mut config = Config::defaults(Side::Producer(Profile::Java));
+            keys.iter().for_each(|(key, value)| config.set(key, *value));
+            let mut all = conflicts(&mut config);
+            all.extend(against_transactions(&config));
+            all.into_iter().map(|c| c.key).collect::<Vec<_>>()
+        };
+        let (acks, off) = (("acks", Setting::Word("1")), ("enable.idempotence", Setting::Flag(false)));
+        assert!(refused(&[]).is_empty());
+        assert_eq!(refused(&[acks]), ["acks"]);
+        assert_eq!(refused(&[("retries", Setting::Int(0))]), ["retries"]);
+        assert_eq!(refused(&[(IN_FLIGHT, Setting::Int(6))]), [IN_FLIGHT]);
+        assert_eq!(refused(&[acks, off]), ["enable.idempotence", "acks"]);
+        assert_eq!(refused(&[acks, ("enable.idempotence", Setting::Flag(true))]), ["acks"]);
     }
 
     #[test]

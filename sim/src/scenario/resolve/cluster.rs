@@ -1,7 +1,7 @@
 //! Machines, nodes, topics and the network between them.
 
 use super::{At, Resolver, machine};
-use crate::scenario::data::{Cluster, Link, Machine, Network, Node, Target, Topic};
+use crate::scenario::data::{Cluster, Link, Machine, Network, Node, Target, Topic, spread};
 use crate::scenario::keys::{Config, Side};
 use crate::scenario::target::Names;
 use At::{Item, Key};
@@ -189,10 +189,3 @@ const SERVER_DEFAULTS: [(&str, &str); 7] = [
     ("max.message.bytes", "message.max.bytes"),
     ("retention.ms", "log.retention.ms"),
 ];
-
-/// Round robin from broker 1, each partition one further: what `kafka-topics --create` does on an empty cluster, but for its
-/// random start.
-fn spread(partitions: u16, replicas: u16, brokers: u16) -> Vec<Vec<BrokerId>> {
-    let broker = |n: u16| BrokerId(i32::from(n % brokers) + 1);
-    (0..partitions).map(|p| (0..replicas).map(|r| broker(p % brokers + r)).collect()).collect()
-}

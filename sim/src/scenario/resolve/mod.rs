@@ -10,9 +10,9 @@ mod written;
 pub use faults::kind_name;
 pub use written::written_out;
 
-use super::data::{Application, Costs, Range, Reader, Scenario, Target};
+use super::data::{Application, Cluster, Costs, Range, Reader, Scenario, Target};
 use super::expect::{Expectation, Known};
-use super::keys::{Config, Profile, Setting, Side};
+use super::keys::{Config, Profile, Setting, Side, against_transactions};
 use super::problem::{Place, Problem};
 use super::raw::{ApplicationKind, Raw};
 use super::target::Names;
@@ -105,15 +105,7 @@ impl Resolver<'_> {
         let cluster = self.cluster(&machine_of);
         let topics = self.topics(&cluster);
         let applications = self.applications(&names, &machine_of);
-        let replicas = cluster.nodes.first().map_or(0, |n| n.config.int("transaction.state.log.replication.factor"));
-        if applications.iter().any(|a| a.transaction.is_some()) && replicas > cluster.nodes.len() as i64 {
-            let what = "`__transaction_state` cannot be created: more replicas than nodes";
-            let help = format!(
-                "set transaction.state.log.replication.factor to {} at most; it is {replicas}",
-                cluster.nodes.len()
-            );
-            self.advise(&[Key("cluster"), Key("config")], what, help);
-        }
+        self.transaction_log(&cluster, &applications);
         let readers = self.readers(&names, &machine_of);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
@@ -213,18 +205,8 @@ impl Resolver<'_> {
                 Some(own) => self.workload(&path("workload"), own),
                 None => self.workload(&[Key("workload")], &raw.workload),
             };
-            if a.transaction.is_some() && a.profile == Profile::Librdkafka {
-                let what = "transactions of a librdkafka application are not covered yet";
-                self.advise(&path("transaction"), what, "`java` and `java-3.4` are; see NOT_COVERED.md");
-            }
-            if let Some(t) = a.transaction {
-                if t.rows == 0 {
-                    self.say(&path("transaction"), "a transaction has at least one row");
-                }
-                if t.every.0 < Nanos::millis(1) {
-                    self.say(&path("transaction"), "a transaction takes at least one millisecond");
-                }
-                self.transactional(&path("config"), a.profile, &config);
+            if a.transaction.is_some() {
+                self.transaction(i, &config);
             }
             let instance = |n| machine(machine_of, Target::Application(i as u16, Some(n)));
             let instances = (0..a.instances).map(instance).collect();
@@ -245,19 +227,32 @@ impl Resolver<'_> {
         list
     }
 
-    /// What a transactional producer cannot be configured as (`ProducerConfig.postProcessParsedConfig`), and a cluster that cannot
-    /// create `__transaction_state`.
-    fn transactional(&mut self, path: &[At<'_>], profile: Profile, c: &Config) {
-        if profile == Profile::Librdkafka {
-            return;
+    /// Application `i` sends in transactions.
+    fn transaction(&mut self, i: usize, config: &Config) {
+        let a = &self.raw.applications[i];
+        let path = |key| [Key("applications"), Item(i), Key(key)];
+        let Some(transaction) = a.transaction else { return };
+        if transaction.rows == 0 {
+            self.say(&path("transaction"), "a transaction has at least one row");
         }
-        let wrong = [
-            (c.is_set("enable.idempotence") && !c.flag("enable.idempotence"), "`enable.idempotence=false`"),
-            (c.is_set("acks") && !matches!(c.word("acks"), "all" | "-1"), "`acks` other than `all`"),
-            (c.is_set("retries") && c.int("retries") == 0, "`retries=0`"),
-        ];
-        for (_, what) in wrong.iter().filter(|(is, _)| *is) {
-            self.say(path, format!("a transactional producer cannot have {what}"));
+        if transaction.every.0 < Nanos::millis(1) {
+            self.say(&path("transaction"), "a transaction takes at least one millisecond");
+        }
+        if a.profile == Profile::Librdkafka {
+            let what = "transactions of a librdkafka application are not covered yet";
+            self.advise(&path("transaction"), what, "`java` and `java-3.4` are; see NOT_COVERED.md");
+        } else {
+            self.contradict(&path("config"), against_transactions(config));
+        }
+    }
+    /// Where an application sends in transactions, the cluster has to be able to create `__transaction_state`.
+    fn transaction_log(&mut self, cluster: &Cluster, applications: &[Application]) {
+        let replicas = cluster.nodes.first().map_or(0, |n| n.config.int("transaction.state.log.replication.factor"));
+        let nodes = cluster.nodes.len();
+        if applications.iter().any(|a| a.transaction.is_some()) && replicas > nodes as i64 {
+            let what = "`__transaction_state` cannot be created: more replicas than nodes";
+            let help = format!("set transaction.state.log.replication.factor to {nodes} at most; it is {replicas}");
+            self.advise(&[Key("cluster"), Key("config")], what, help);
         }
     }
 

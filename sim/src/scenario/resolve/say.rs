@@ -2,7 +2,7 @@
 
 use super::{At, Resolver, range};
 use crate::scenario::data::Range;
-use crate::scenario::keys::{Config, Lookup, conflicts, look_up};
+use crate::scenario::keys::{Config, Conflict, Lookup, conflicts, look_up};
 use crate::scenario::problem::{Place, Problem};
 use crate::scenario::raw::Settings;
 use crate::scenario::tree::{self, Value};
@@ -106,10 +106,15 @@ impl Resolver<'_> {
                 }
             }
         }
-        for conflict in conflicts(&mut config) {
+        let conflicts = conflicts(&mut config);
+        self.contradict(path, conflicts);
+        config
+    }
+    /// Says what keys of the table at `path` contradict.
+    pub(super) fn contradict(&mut self, path: &[At<'_>], conflicts: Vec<Conflict>) {
+        for conflict in conflicts {
             let place = self.key_place(path, conflict.key);
             self.problems.push(Problem::at(place, format!("`{}`: {}", conflict.key, conflict.message)));
         }
-        config
     }
 }
