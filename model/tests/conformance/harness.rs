@@ -33,6 +33,13 @@ pub fn compare(recorded: &[Value], mut got: impl FnMut(usize) -> Value) -> Outco
     Outcome::Passed
 }
 
+/// Compares two lists; an item that one of them lacks is null there.
+pub fn compare_lists(recorded: &[Value], got: &[Value]) -> Outcome {
+    let mut recorded = recorded.to_vec();
+    recorded.resize(recorded.len().max(got.len()), Value::Null);
+    compare(&recorded, |i| got.get(i).cloned().unwrap_or(Value::Null))
+}
+
 fn files(root: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let Ok(folders) = root.read_dir() else { return names };
@@ -49,10 +56,13 @@ fn files(root: &Path) -> Vec<String> {
     names
 }
 
-/// The folder of the recordings.
+/// The project's own copy of the recordings.
+pub fn own_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")
+}
+/// The folder of the recordings that are run.
 pub fn root() -> PathBuf {
-    std::env::var_os("CONFORMANCE_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance"), PathBuf::from)
+    std::env::var_os("CONFORMANCE_DIR").map_or_else(own_root, PathBuf::from)
 }
 
 /// Runs every file of the folder; `CONFORMANCE_FAMILY` narrows to names that contain it, `CONFORMANCE_CLEAR` clears a fix,

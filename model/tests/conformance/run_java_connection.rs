@@ -1,6 +1,6 @@
 //! Runner of kafka-client/connection: the modelled `NetworkClient` over scripted brokers on a manual clock.
 
-use crate::harness::{Outcome, compare};
+use crate::harness::{Outcome, compare_lists};
 use model::base::{Addr, BrokerId, Fixes, Millis, Port, ProcessId};
 use model::kafka::ErrorCode;
 use model::kafka::client::java::{Action, Dice, NetworkClient, NetworkConfig, Sleep};
@@ -293,8 +293,5 @@ pub fn run(vector: &Value, _fixes: Fixes) -> Outcome {
         bench.at = at;
         bench.item(item);
     }
-    let mut recorded = vector["output"].as_array().cloned().unwrap_or_default();
-    let n = recorded.len().max(bench.out.len());
-    recorded.resize(n, Value::Null);
-    compare(&recorded, |i| bench.out.get(i).cloned().unwrap_or(Value::Null))
+    compare_lists(vector["output"].as_array().map_or(&[], Vec::as_slice), &bench.out)
 }

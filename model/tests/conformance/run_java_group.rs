@@ -1,6 +1,6 @@
 //! Runner of kafka-client/group: a member of a classic group over a scripted coordinator on a manual clock.
 
-use crate::harness::{Outcome, compare};
+use crate::harness::{Outcome, compare_lists};
 use crate::java_exceptions::exception;
 use crate::java_net::{addr, name, partition};
 use model::base::{BrokerId, Fixes, Millis, Offset, TopicId, TopicPartition};
@@ -340,8 +340,5 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
         bench.at = at;
         bench.item(item);
     }
-    let mut recorded = vector["output"].as_array().cloned().unwrap_or_default();
-    let n = recorded.len().max(bench.out.len());
-    recorded.resize(n, Value::Null);
-    compare(&recorded, |i| bench.out.get(i).cloned().unwrap_or(Value::Null))
+    compare_lists(vector["output"].as_array().map_or(&[], Vec::as_slice), &bench.out)
 }

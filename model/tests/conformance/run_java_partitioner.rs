@@ -1,6 +1,6 @@
 //! Runner of kafka-client/partitioner: accumulator and sticky partitioner of a producer without idempotence, alone.
 
-use crate::harness::{Outcome, compare};
+use crate::harness::{Outcome, compare_lists};
 use crate::java_exceptions::exception;
 use crate::java_net::{addr, partition, tp};
 use model::base::{BrokerId, EventTime, Fixes, LeaderEpoch, Millis, Row, SmallSet, TopicPartition};
@@ -202,8 +202,5 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
         bench.at = at;
         bench.item(item);
     }
-    let mut recorded = vector["output"].as_array().cloned().unwrap_or_default();
-    let n = recorded.len().max(bench.out.len());
-    recorded.resize(n, Value::Null);
-    compare(&recorded, |i| bench.out.get(i).cloned().unwrap_or(Value::Null))
+    compare_lists(vector["output"].as_array().map_or(&[], Vec::as_slice), &bench.out)
 }

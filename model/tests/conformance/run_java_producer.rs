@@ -1,7 +1,7 @@
 //! Runner of kafka-client/idempotent_sequences, txn_errors and txn_api: sender, accumulator, sequences and transactions of the
 //! Java producer over a scripted network on a manual clock.
 
-use crate::harness::{Outcome, compare};
+use crate::harness::{Outcome, compare_lists};
 use crate::java_exceptions::{exception, thrown};
 use crate::java_net::{NODES, Net, PARTITIONS, addr, partition, tp};
 use model::base::{
@@ -402,8 +402,5 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
         bench.at = at;
         bench.item(item);
     }
-    let mut recorded = vector["output"].as_array().cloned().unwrap_or_default();
-    let n = recorded.len().max(bench.out.len());
-    recorded.resize(n, Value::Null);
-    compare(&recorded, |i| bench.out.get(i).cloned().unwrap_or(Value::Null))
+    compare_lists(vector["output"].as_array().map_or(&[], Vec::as_slice), &bench.out)
 }

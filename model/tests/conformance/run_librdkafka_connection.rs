@@ -4,7 +4,7 @@
 //! scenario with some seeds. A line passes if its value lies in the model's range and the model's median lies in the cell's
 //! recorded range, both widened by the noise of the recording machine.
 
-use crate::harness::Outcome;
+use crate::harness::{Outcome, own_root, root};
 use crate::rd_cluster::{Cluster, Reach, addr};
 use model::base::{Domain, Fix, Fixes, Millis, Offset, Row, Stream, Streams, TopicPartition};
 use model::kafka::client::rdkafka::{Call, CallError, ProducerEvent, RdConfig, RdError, RdProducer};
@@ -64,11 +64,8 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
 
 /// All lines of the project's own copy and of the folder that is run.
 fn lines() -> Vec<Value> {
-    let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
-    let mut roots = vec![own];
-    roots.extend(std::env::var_os("CONFORMANCE_DIR").map(std::path::PathBuf::from));
     let text = |root: std::path::PathBuf| std::fs::read_to_string(root.join("librdkafka/connection.jsonl"));
-    let texts: Vec<String> = roots.into_iter().filter_map(|r| text(r).ok()).collect();
+    let texts: Vec<String> = [own_root(), root()].into_iter().filter_map(|r| text(r).ok()).collect();
     // A line that stands in both is one run.
     let lines: std::collections::BTreeSet<&str> = texts.iter().flat_map(|t| t.lines()).collect();
     lines.into_iter().filter_map(|l| serde_json::from_str(l).ok()).collect()

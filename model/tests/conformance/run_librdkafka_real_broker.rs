@@ -1,7 +1,7 @@
 //! Runner of librdkafka/real_broker: a transactional producer before one real broker that checks sequences, refuses large batches
 //! and writes markers; a proxy can lose an answer.
 
-use crate::harness::{Outcome, compare};
+use crate::harness::{Outcome, compare_lists};
 use crate::rd_cluster::{ABORT, COMMIT, Cluster, Scripted, addr};
 use model::base::{Domain, Fix, Fixes, Millis, Offset, Row, Streams, TopicPartition};
 use model::kafka::client::rdkafka::{Call, ProducerEvent, RdConfig, RdProducer};
@@ -178,9 +178,7 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
         }
         recorded.push(vector["log"].clone());
         run.out.push(run.log());
-        let n = recorded.len().max(run.out.len());
-        recorded.resize(n, Value::Null);
-        let outcome = compare(&recorded, |i| run.out.get(i).cloned().unwrap_or(Value::Null));
+        let outcome = compare_lists(&recorded, &run.out);
         if matches!(outcome, Outcome::Failed(_)) {
             return outcome;
         }
