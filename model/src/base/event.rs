@@ -277,6 +277,11 @@ pub enum Event {
         /// Its high watermark, from the checkpoint (L-21).
         high_watermark: Offset,
     },
+    /// A broker could not register in time and ends its process (L-26, `initial.broker.registration.timeout.ms`).
+    RegistrationTimedOut {
+        /// Which broker.
+        broker: BrokerId,
+    },
     /// A client opened or lost a connection.
     Connection {
         /// To which node; negative for a bootstrap id.
@@ -318,6 +323,7 @@ impl Event {
             Self::MetadataApplied { .. } => "metadata-applied",
             Self::Recovered { .. } => "recovered",
             Self::LogOpened { .. } => "log-opened",
+            Self::RegistrationTimedOut { .. } => "registration-timed-out",
             Self::Connection { .. } => "connection",
             Self::Note { .. } => "note",
         }
@@ -352,6 +358,7 @@ impl Event {
             Self::Connection { .. } => 21,
             Self::Note { .. } => 22,
             Self::LogOpened { .. } => 23,
+            Self::RegistrationTimedOut { .. } => 24,
         }
     }
     /// The partition it is about, if it is about one.
@@ -489,6 +496,9 @@ impl Feed for Event {
             }
             Self::Recovered { clean } => {
                 clean.feed(c);
+            }
+            Self::RegistrationTimedOut { broker } => {
+                broker.feed(c);
             }
             Self::Connection { node, up } => {
                 node.feed(c);

@@ -21,10 +21,12 @@ pub enum Excuse {
     AcksNotAll,
     /// a reader was reset and reads again.
     ReaderReset,
+    /// L-26: a broker could not register in time and ended its process.
+    RegistrationTimeout,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -32,6 +34,7 @@ impl Excuse {
         Self::NotIdempotent,
         Self::AcksNotAll,
         Self::ReaderReset,
+        Self::RegistrationTimeout,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Excuse {
             Self::NotIdempotent => "enable.idempotence=false",
             Self::AcksNotAll => "acks=0 or 1",
             Self::ReaderReset => "X-30, X-31",
+            Self::RegistrationTimeout => "L-26",
         }
     }
     /// What the rule says, for people.
@@ -57,6 +61,9 @@ impl Excuse {
             Self::NotIdempotent => "without idempotence a retry may double and reorder",
             Self::AcksNotAll => "without acks=all an acknowledged record may not have been replicated",
             Self::ReaderReset => "a reader whose position was reset reads again",
+            Self::RegistrationTimeout => {
+                "a broker that cannot register for initial.broker.registration.timeout.ms ends its process"
+            }
         }
     }
 }
@@ -112,6 +119,8 @@ pub struct Excuses {
     /// Process of each producer, by number.
     producers: Vec<Option<ProcessId>>,
     rereads: BTreeSet<u16>,
+    /// Brokers that ended their process because they could not register, and were not started again.
+    unregistered: BTreeSet<ProcessId>,
 }
 impl Excuses {
     /// Enters a loss of committed records.
@@ -155,6 +164,10 @@ impl Excuses {
         };
         gave_up.then_some(Excuse::FatalProducer)
     }
+    /// Excuse for a broker that is not there at the end.
+    pub fn gone(&self, broker: ProcessId) -> Option<Excuse> {
+        self.unregistered.contains(&broker).then_some(Excuse::RegistrationTimeout)
+    }
     /// Excuse for records that a reader was given twice.
     pub fn given_twice(&self, reader: u16) -> Option<Excuse> {
         self.rereads.contains(&reader).then_some(Excuse::ReaderReset)
@@ -162,7 +175,7 @@ impl Excuses {
     fn process_of(&self, producer: u16) -> Option<ProcessId> {
         self.producers.get(usize::from(producer)).copied().flatten()
     }
-    /// Whether what a producer did can come from a rule: sequence numbers forgotten by a leader, or sends given up.
+    /// Whether a producer may raise its epoch: sequence numbers were forgotten by a leader, or sends given up.
     fn justified(&self, process: ProcessId) -> bool {
         self.out_of_order || self.failed.contains(&process) || self.bumped.contains(&process)
     }
@@ -170,7 +183,10 @@ impl Excuses {
 impl Observer for Excuses {
     fn event(&mut self, _: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         match *event {
-            Event::Recovered { .. } => *self.starts.entry(process).or_default() += 1,
+            Event::Recovered { .. } => {
+                *self.starts.entry(process).or_default() += 1;
+                self.unregistered.remove(&process);
+            }
             Event::Truncated { tp, .. } => {
                 self.cut.insert((process, tp));
             }
@@ -186,8 +202,12 @@ impl Observer for Excuses {
             Event::ProducerEpochBumped { .. } if self.justified(process) => {
                 self.bumped.insert(process);
             }
-            Event::ProducerFatal { .. } if self.justified(process) => {
+            // P-32: an epoch that was raised begins at 0 everywhere, so only a leader that forgot can refuse the head.
+            Event::ProducerFatal { .. } if self.out_of_order => {
                 self.fatal.insert(process);
+            }
+            Event::RegistrationTimedOut { .. } => {
+                self.unregistered.insert(process);
             }
             _ => {}
         }

@@ -5,7 +5,7 @@
 
 use super::{Evidence, Excuse, Findings, Law, Violation};
 use crate::world::Observer;
-use model::base::{Offset, TopicPartition};
+use model::base::{Offset, ProcessId, TopicPartition};
 
 /// The law.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +34,14 @@ impl Law for LivenessLaw {
             let name = end.cast.producers.get(usize::from(*producer)).map_or("?", String::as_str);
             out.say("producer-gave-up", end.excuses.fatal(*producer), None, format!("{name} is fatal"));
         }
-        let brokers_down = end.cast.brokers.keys().filter(|p| end.down.contains(p)).count();
-        let others_down = end.down.len() > brokers_down;
+        // A broker that ended its process by rule is down as if the schedule had left it so.
+        let gone = |process: &ProcessId| end.down.contains(process) || end.excuses.gone(*process).is_some();
+        for (process, broker) in end.cast.brokers.iter().filter(|(p, _)| gone(p) && !end.down.contains(p)) {
+            out.say("fenced", end.excuses.gone(*process), None, format!("broker {broker} has ended its process"));
+        }
+        let left_down = end.cast.brokers.keys().filter(|p| end.down.contains(p)).count();
+        let others_down = end.down.len() > left_down;
+        let brokers_down = end.cast.brokers.keys().filter(|p| gone(p)).count();
         // With most brokers down the quorum may be too, where they are also its voters.
         if 2 * brokers_down >= end.cast.brokers.len().max(1) && brokers_down > 0 {
             return;
@@ -48,7 +54,7 @@ impl Law for LivenessLaw {
         }
         if !others_down {
             for (process, broker) in &end.cast.brokers {
-                if !end.down.contains(process) && !end.unfenced.contains(broker) {
+                if !gone(process) && !end.unfenced.contains(broker) {
                     out.say("fenced", None, None, format!("broker {broker} is fenced"));
                 }
             }

@@ -1,7 +1,7 @@
 //! The law of liveness.
 
 use crate::history::{History, PRODUCER};
-use model::base::{BrokerId, Event, Offset, ProcessId};
+use model::base::{BrokerEpoch, BrokerId, Event, Offset, ProcessId};
 
 fn busy() -> History {
     let mut h = History::new();
@@ -40,6 +40,27 @@ fn a_broker_left_down_takes_only_itself_with_it() {
     h.clean();
     h.read = Offset(4);
     h.finds_only(&["liveness/reader-behind"]);
+}
+
+#[test]
+fn a_broker_that_could_not_register_has_gone_by_rule() {
+    let mut h = busy();
+    h.isr = vec![1, 2];
+    h.unfenced = vec![BrokerId(1), BrokerId(2)];
+    h.logs.remove(&3);
+    let gone = Event::RegistrationTimedOut { broker: BrokerId(3) };
+    h.event(3, gone);
+    h.finds_only(&["liveness/fenced by L-26"]);
+    // The next active controller tells its old registration again.
+    h.event(1, Event::Registration { broker: BrokerId(3), epoch: BrokerEpoch(2), error: 0 });
+    h.finds_only(&["liveness/fenced by L-26"]);
+    // Somebody has started it again.
+    h.event(3, Event::Recovered { clean: false });
+    h.finds_only(&["liveness/fenced"]);
+    // It takes nobody with it.
+    h.event(3, gone);
+    h.read = Offset(4);
+    h.finds_only(&["liveness/fenced by L-26", "liveness/reader-behind"]);
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn partition_of(event: &Event) -> Option<TopicPartition> {
         | Event::Controller { .. }
         | Event::MetadataApplied { .. }
         | Event::Recovered { .. }
+        | Event::RegistrationTimedOut { .. }
         | Event::Connection { .. }
         | Event::Note { .. } => None,
     }

@@ -3,7 +3,7 @@
 use super::config::{BROKER, LIFECYCLE};
 use super::shutdown::Phase;
 use super::{Node, NodeCx};
-use crate::base::{BrokerEpoch, Input};
+use crate::base::{BrokerEpoch, Event, Input};
 use crate::kafka::messages::{Message, Reply};
 use crate::kafka::quorum::{BrokerLifecycle, LifecycleConfig, LifecycleOutput, Surroundings};
 use std::sync::Arc;
@@ -85,6 +85,9 @@ impl Node {
                         self.maybe_ready(cx);
                     }
                     LifecycleOutput::Unfenced => {}
+                    LifecycleOutput::RegistrationTimedOut => {
+                        cx.emit(Event::RegistrationTimedOut { broker: self.config.id });
+                    }
                     LifecycleOutput::ShutDown { .. } => self.close_broker(cx),
                 }
             }

@@ -95,6 +95,9 @@ pub enum LifecycleOutput {
     CaughtUp,
     /// Unfenced for the first time (`initialUnfenceFuture`): it serves.
     Unfenced,
+    /// Not registered within `initial.broker.registration.timeout.ms`: the broker gives up, [`Self::ShutDown`] follows
+    /// (`RegistrationTimeoutEvent`).
+    RegistrationTimedOut,
     /// No more heartbeats; the process may end. `permitted`: the controller has let it go, so a clean-shutdown marker is
     /// written and a restart is a clean one.
     ShutDown {
@@ -155,6 +158,9 @@ impl BrokerLifecycle {
     /// A deadline has come, or a controller has become known.
     pub fn wake(&mut self, around: Surroundings, now: Millis) {
         if self.state != BrokerState::ShuttingDown && now >= self.give_up_at {
+            if !self.registered {
+                self.outputs.push(LifecycleOutput::RegistrationTimedOut);
+            }
             self.shut_down(false);
         }
         if self.state == BrokerState::ShuttingDown {

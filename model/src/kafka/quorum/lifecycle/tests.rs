@@ -111,7 +111,7 @@ fn a_broker_that_cannot_register_gives_up_after_a_minute() {
         b.broker.wake(around(None), b.now);
     }
     assert_eq!(b.now, Millis(60_100));
-    assert_eq!(b.take(), [LifecycleOutput::ShutDown { permitted: false }]);
+    assert_eq!(b.take(), [LifecycleOutput::RegistrationTimedOut, LifecycleOutput::ShutDown { permitted: false }]);
 }
 
 #[test]
