@@ -336,3 +336,28 @@ fn a_stale_leader_that_goes_on_after_an_unclean_election_is_by_rule_to_its_end()
     assert_eq!(losses.len(), 1);
     assert_eq!((losses[0].from, losses[0].to, losses[0].excuse), (Offset(6), Offset(8), Some(Excuse::UncleanElection)));
 }
+
+#[test]
+fn a_stale_leader_goes_on_committing_what_the_next_one_lost_with_power() {
+    let mut h = busy();
+    h.append(2).copy(2, 9).copy(3, 9);
+    h.fault("power-loss").start(2, Offset(3));
+    h.elect(2, &[1, 2, 3], &[], false);
+    let commit = |h: &mut History| {
+        let end = h.logs[&1].end();
+        let isr = set(&[1, 2, 3]);
+        let epoch = LeaderEpoch(0);
+        h.event(1, Event::HighWatermark { tp: TP, offset: end, epoch, leader: true, isr, maximal: isr, end });
+    };
+    // Broker 1 remembers that broker 2 had these.
+    commit(&mut h);
+    let (judge, _) = h.judge();
+    let losses: Vec<_> = judge.excuses.losses().iter().map(|l| (l.from, l.to, l.excuse)).collect();
+    assert_eq!(losses, [(Offset(3), Offset(8), Some(Excuse::PowerLoss))]);
+    // Broker 2 never had this one.
+    let batch = h.batch(1);
+    h.put(1, &batch, 0, true);
+    commit(&mut h);
+    let (judge, _) = h.judge();
+    assert_eq!(judge.excuses.losses().last().map(|l| (l.to, l.excuse)), Some((Offset(9), None)));
+}

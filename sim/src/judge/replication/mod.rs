@@ -29,6 +29,9 @@ struct Watched {
     checked: LeaderEpoch,
     /// Epochs of unclean elections.
     unclean: Vec<LeaderEpoch>,
+    /// Epochs of leaders that had lost their tail with power and whom the controller could not know for that, with the log
+    /// end that each had before.
+    short: Vec<(LeaderEpoch, Offset)>,
     /// The controller's registration.
     partition_epoch: Option<PartitionEpoch>,
     leader_epoch: LeaderEpoch,
@@ -37,13 +40,20 @@ struct Watched {
 }
 
 impl Watched {
-    /// The rule by which replica `i`, leader of `epoch`, may lack what was committed under `under`.
-    fn excuse(&self, i: usize, under: LeaderEpoch, epoch: LeaderEpoch) -> Option<Excuse> {
-        if self.unclean.iter().any(|u| under < *u && *u <= epoch) {
+    /// What replica `i` lost with power, if the election of `epoch` could not know of it.
+    fn unknown_cut(&self, i: usize, epoch: LeaderEpoch) -> Option<Cut> {
+        self.shadow.replicas[i].cut.filter(|c| c.known_from.is_none_or(|known| epoch <= known))
+    }
+    /// The rule by which replica `i`, leader of `epoch`, may lack what was committed under `under`, up to `to`.
+    fn excuse(&self, i: usize, under: LeaderEpoch, epoch: LeaderEpoch, to: Offset) -> Option<Excuse> {
+        let between = |e: LeaderEpoch| under < e && e <= epoch;
+        if self.unclean.iter().any(|u| between(*u)) {
             Some(Excuse::UncleanElection)
+        } else if self.unknown_cut(i, epoch).is_some() || self.short.iter().any(|(e, had)| between(*e) && to <= *had) {
+            // A leader that was deposed for one that had lost its tail goes on committing what that one had.
+            Some(Excuse::PowerLoss)
         } else {
-            let cut = self.shadow.replicas[i].cut;
-            cut.filter(|c| c.known_from.is_none_or(|known| epoch <= known)).map(|_| Excuse::PowerLoss)
+            None
         }
     }
     /// The rule by which the record at `offset` was lost.
@@ -129,7 +139,7 @@ impl ReplicationLaw {
         under: LeaderEpoch,
     ) {
         let (w, i) = self.at(tp, process);
-        let excuse = w.excuse(i, under, epoch);
+        let excuse = w.excuse(i, under, epoch, to);
         let broker = w.shadow.replicas[i].broker;
         let loss = Loss { at, tp, from, to, excuse };
         let new = Loss::enter(&mut w.losses, loss);
@@ -239,6 +249,7 @@ impl ReplicationLaw {
         if w.newest() != Some((epoch, process)) {
             return;
         }
+        w.short.extend(w.unknown_cut(i, epoch).map(|cut| (epoch, cut.had)));
         let (lacks, to, under) = (w.shadow.lacks(i), w.shadow.committed_end(), w.checked);
         w.checked = epoch;
         if let Some(from) = lacks {
