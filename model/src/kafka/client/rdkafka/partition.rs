@@ -414,15 +414,16 @@ impl Partition {
         out.push(Delivery { tp: self.tp, batch: batch.last_sent(), result });
     }
 
-    /// The broker has the batch. With sequence numbers it then has every earlier one too: batches that came back with an
-    /// error but may have been appended are acknowledged with it (`rd_kafka_msgq_move_acked`), their offsets unknown.
+    /// The broker has the batch. With sequence numbers it then has every earlier one too: whatever they were answered, they
+    /// are acknowledged with it (`rd_kafka_dr_implicit_ack`), their offsets unknown. A leader that was deposed and elected
+    /// again while requests waited on its connection takes a later batch after it has refused an earlier one.
     fn delivered(&mut self, batch: Formed, after: i32, base: Offset, out: &mut Vec<Delivery>) {
         self.next_ack = after;
         self.next_err = after;
         if self.pid.is_some() {
             let tp = self.tp;
             self.retry.retain(|b| {
-                let implied = b.persisted && b.first < batch.first;
+                let implied = b.first < batch.first;
                 if implied {
                     out.push(Delivery { tp, batch: b.clone().last_sent(), result: Ok(Offset::UNKNOWN) });
                 }
@@ -583,6 +584,18 @@ mod tests {
         let second = b.send(1, 1, 0)[0].id;
         assert!(b.answer(first, ErrorCode::NotEnoughReplicasAfterAppend, 10).is_empty());
         assert_eq!(b.answer(second, ErrorCode::None, 10).len(), 2);
+        assert!(b.p.idle());
+    }
+
+    #[test]
+    fn also_what_a_leader_refused_that_had_it() {
+        // Deposed while the first waits, elected again before the second is served: the second fits behind the first.
+        let mut b = Bench::new();
+        let first = b.send(1, 0, 0)[0].id;
+        let second = b.send(1, 1, 0)[0].id;
+        assert!(b.answer(first, ErrorCode::NotLeaderOrFollower, 10).is_empty());
+        let out = b.answer(second, ErrorCode::None, 20);
+        assert_eq!(out.iter().map(|d| d.result).collect::<Vec<_>>(), [Ok(Offset::UNKNOWN), Ok(Offset(0))]);
         assert!(b.p.idle());
     }
 
