@@ -32,6 +32,11 @@ impl ClusterView {
     pub fn leader(&self, tp: TopicPartition) -> Option<Leader> {
         self.leaders.get(&tp).copied().filter(|l| l.node != BrokerId::NONE)
     }
+    /// A leader, with its node only while that is listed: metadata of an older epoch replaces the nodes and keeps the leader
+    /// (`Metadata.currentLeader`, `Cluster.leaderFor`).
+    pub fn listed(&self, leader: Leader) -> Leader {
+        if self.brokers.contains_key(&leader.node) { leader } else { Leader { node: BrokerId::NONE, ..leader } }
+    }
     /// All partitions in the order in which a Java client walks them: that of the hash map that it makes of each metadata
     /// answer (`MetadataSnapshot`).
     pub fn walk(&self) -> Vec<TopicPartition> {
@@ -64,6 +69,15 @@ impl ClusterView {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_leader_whose_node_is_not_listed_has_none() {
+        let mut view = ClusterView::default();
+        let (tp, leader) = (TopicPartition::new(0, 0), Leader { node: BrokerId(3), epoch: LeaderEpoch(1) });
+        view.learn(tp, leader);
+        assert_eq!(view.listed(leader), Leader { node: BrokerId::NONE, ..leader });
+        view.brokers.insert(BrokerId(3), Addr { process: crate::base::ProcessId(2), port: crate::base::Port(1) });
+        assert_eq!(view.listed(leader), leader);
+    }
     #[test]
     fn an_older_leader_is_ignored() {
         let mut view = ClusterView::default();

@@ -308,7 +308,7 @@ impl RecordAccumulator {
                 order.reverse();
             }
             for tp in order {
-                self.by_node.or_default(view.leaders[&tp].node).push(tp);
+                self.by_node.or_default(view.listed(view.leaders[&tp]).node).push(tp);
             }
         }
         for node in nodes.iter() {

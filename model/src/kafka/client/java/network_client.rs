@@ -91,7 +91,8 @@ pub struct NetworkClient {
     /// A request was pushed since the last poll.
     unwritten: bool,
     need_api_versions: BTreeSet<BrokerId>,
-    /// Listeners that answers of coordinators named.
+    /// Where each node was when metadata or a coordinator's answer named it last. Who keeps a `Node` connects to it whether
+    /// or not the newest metadata lists it.
     named: SmallMap<BrokerId, Addr>,
     selector: Selector,
     /// Requests that the client itself gave up; the next poll tells.
@@ -155,6 +156,12 @@ impl NetworkClient {
     pub fn preload(&mut self, reply: &MetadataReply, now: Millis) {
         let (_, update) = self.metadata.request(now);
         self.metadata.update(update, reply, now, &mut self.dice);
+        self.name(reply);
+    }
+    fn name(&mut self, reply: &MetadataReply) {
+        for b in reply.brokers.iter() {
+            self.named.insert(b.id, b.addr);
+        }
     }
     /// Takes out what is to be done, in order.
     pub fn take_actions(&mut self) -> Vec<Action> {
@@ -407,6 +414,7 @@ impl NetworkClient {
         match body {
             Reply::Metadata(reply) => {
                 if self.metadata.update(update, reply, now, &mut self.dice) {
+                    self.name(reply);
                     self.attempts_since = None;
                     self.actions.push(Action::MetadataUpdated);
                 }

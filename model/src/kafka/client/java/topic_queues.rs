@@ -37,7 +37,7 @@ impl Leaders {
         self.choice.clear();
         for (tp, leader) in view.leaders.range(all_partitions(topic)) {
             self.known.resize(usize::from(tp.partition), None);
-            self.known.push(Some(*leader));
+            self.known.push(Some(view.listed(*leader)));
         }
         self.order = view.walk().into_iter().filter(|tp| tp.topic == topic).map(|tp| tp.partition).collect();
         let known = &self.known;

@@ -248,11 +248,10 @@ impl SubscriptionState {
     }
 }
 
-/// The leader that metadata names for a partition, with the node only while it is listed (`Metadata.currentLeader`).
+/// The leader that metadata names for a partition ([`ClusterView::listed`]).
 pub fn current_leader(view: &ClusterView, tp: TopicPartition) -> Leader {
     let none = Leader { node: BrokerId::NONE, epoch: LeaderEpoch::UNKNOWN };
-    let leader = view.leaders.get(&tp).copied().unwrap_or(none);
-    if view.brokers.contains_key(&leader.node) { leader } else { Leader { node: BrokerId::NONE, ..leader } }
+    view.listed(view.leaders.get(&tp).copied().unwrap_or(none))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The whole producer, with connections and metadata, against three small brokers under faults.
 
 mod brokers;
+mod nodes;
 mod properties;
 mod transactions;
 
