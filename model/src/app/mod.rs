@@ -1,12 +1,14 @@
 //! Applications around the pipeline: where events come from, who sends and who reads them.
 
 mod keys;
+mod member;
 mod producer;
 mod reader;
 mod shoppers;
 mod transactional;
 
 pub use keys::KeyHash;
+pub use member::MemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
 pub use reader::{ReaderApp, ReaderAppConfig, ReaderClientConfig};
 pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};

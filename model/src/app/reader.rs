@@ -1,6 +1,7 @@
 //! An application that reads topics with a plain consumer and hands every record to the judge.
 
 use super::APP;
+use super::member::{JavaMember, MemberConfig};
 use crate::base::{
     Addr, Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, SimTime, SmallMap, TopicPartition,
 };
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub enum ReaderClientConfig {
     /// The Java client.
     Java(Box<NetworkConfig>, Arc<ConsumerConfig>, TopicHashes),
+    /// The Java client in a group.
+    Member(Arc<MemberConfig>),
     /// librdkafka. It begins at the end of the log that the policy names, at the earliest record if that is `error`.
     Librdkafka {
         /// Where to find the cluster.
@@ -46,11 +49,13 @@ pub struct ReaderAppConfig {
 #[derive(Clone, Debug)]
 enum Client {
     Java(Box<NetworkClient>, Box<JavaConsumer>),
+    Member(Box<JavaMember>),
     Librdkafka(Box<RdNetworkClient>, Box<RdConsumer>),
 }
 
-/// The port of librdkafka's own threads: they fetch while the application works.
-const THREADS: Port = Port(2);
+/// The port of a client's own threads: librdkafka's fetch while the application works, Java's heartbeat thread shows that a
+/// member lives.
+pub(super) const THREADS: Port = Port(2);
 /// Messages that a librdkafka application asks for at a time. Their order does not depend on it, only for how long
 /// the client counts them as queued.
 const CONSUME: u32 = 1_000;
@@ -77,6 +82,10 @@ impl ReaderApp {
                 cx.wake_port(APP, Some(cx.now));
                 Client::Java(Box::new(net), Box::new(java))
             }
+            ReaderClientConfig::Member(member) => {
+                let reader = (config.number, config.record, config.poll_every);
+                Client::Member(Box::new(JavaMember::start(member, reader, cx)))
+            }
             ReaderClientConfig::Librdkafka { bootstrap, connections, consumer } => {
                 let mut rd = RdConsumer::new(Arc::clone(consumer));
                 let start = Start::End(consumer.auto_offset_reset.unwrap_or(OffsetSpec::Earliest));
@@ -94,16 +103,23 @@ impl ReaderApp {
 
     /// The Java client has one thread, librdkafka its own beside the application's.
     pub fn lane(&self, port: Port) -> Lane {
+        if let Client::Member(_) = self.client {
+            return JavaMember::lane(port);
+        }
         Lane(u16::from(port == THREADS))
     }
 
     /// Takes an input.
     pub fn step<W>(&mut self, input: Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        if let Client::Member(member) = &mut self.client {
+            return member.step(input, cx);
+        }
         let woken = matches!(input, Input::Wake);
         if !woken && !matches!(input, Input::Message { .. } | Input::Connection(..)) {
             return;
         }
         match &mut self.client {
+            Client::Member(_) => {}
             Client::Librdkafka(..) if cx.port == APP => return self.consume(cx),
             Client::Java(net, _) => {
                 net.input(input);
@@ -116,6 +132,7 @@ impl ReaderApp {
             self.deadline = None;
         }
         match &self.client {
+            Client::Member(_) => {}
             Client::Java(..) => self.turn(cx),
             Client::Librdkafka(..) => self.serve(cx),
         }
@@ -236,6 +253,7 @@ impl ReaderApp {
     pub fn position(&self, tp: TopicPartition) -> Option<Offset> {
         match &self.client {
             Client::Java(_, consumer) => consumer.position(tp),
+            Client::Member(member) => member.position(tp),
             // The client's own position is that of the last message taken: none before the first. With nothing queued the
             // application stands where the next fetch begins.
             Client::Librdkafka(_, consumer) if consumer.queue().messages() == 0 => {
@@ -245,8 +263,15 @@ impl ReaderApp {
             Client::Librdkafka(_, consumer) => consumer.position(tp),
         }
     }
-    /// What it reads.
+    /// What it reads; of a member of a group, what all members read together.
     pub fn partitions(&self) -> &[TopicPartition] {
         &self.config.partitions
+    }
+    /// Whether it reads a partition now.
+    pub fn owns(&self, tp: TopicPartition) -> bool {
+        match &self.client {
+            Client::Member(member) => member.owns(tp),
+            _ => self.config.partitions.contains(&tp),
+        }
     }
 }

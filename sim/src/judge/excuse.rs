@@ -21,10 +21,12 @@ pub enum Excuse {
     AcksNotAll,
     /// a reader was reset and reads again.
     ReaderReset,
+    /// 5.4: a member begins at the committed offset, and what it was given in vain before it lost its membership stays given.
+    Redelivery,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -32,6 +34,7 @@ impl Excuse {
         Self::NotIdempotent,
         Self::AcksNotAll,
         Self::ReaderReset,
+        Self::Redelivery,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Excuse {
             Self::NotIdempotent => "enable.idempotence=false",
             Self::AcksNotAll => "acks=0 or 1",
             Self::ReaderReset => "X-30, X-31",
+            Self::Redelivery => "5.4",
         }
     }
     /// What the rule says, for people.
@@ -57,6 +61,7 @@ impl Excuse {
             Self::NotIdempotent => "without idempotence a retry may double and reorder",
             Self::AcksNotAll => "without acks=all an acknowledged record may not have been replicated",
             Self::ReaderReset => "a reader whose position was reset reads again",
+            Self::Redelivery => "the next owner of a partition begins at the committed offset",
         }
     }
 }
@@ -156,8 +161,9 @@ impl Excuses {
         gave_up.then_some(Excuse::FatalProducer)
     }
     /// Excuse for records that a reader was given twice.
-    pub fn given_twice(&self, reader: u16) -> Option<Excuse> {
-        self.rereads.contains(&reader).then_some(Excuse::ReaderReset)
+    pub fn given_twice(&self, reader: u16, grouped: bool) -> Option<Excuse> {
+        let excuse = if grouped { Excuse::Redelivery } else { Excuse::ReaderReset };
+        self.rereads.contains(&reader).then_some(excuse)
     }
     fn process_of(&self, producer: u16) -> Option<ProcessId> {
         self.producers.get(usize::from(producer)).copied().flatten()

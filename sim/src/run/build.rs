@@ -64,7 +64,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             brokers: Arc::clone(&brokers),
             raft: raft(node.id, &brokers, &node.config),
             controller: Arc::new(controller(&node.config, &scenario.cluster.features)),
-            broker: internal.enter(broker(&node.config), scenario),
+            broker: internal.enter(broker(&node.config), scenario, &node.config),
             topics: Arc::clone(&topics),
             times: times(scenario),
         };
@@ -91,10 +91,15 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             name: reader.name.clone(),
             committed: reader.config.word("isolation.level") == "read_committed",
             topics: reader.topics.iter().map(|t| t.0).collect(),
+            group: reader.group,
         });
-        let config = reader_config(reader, number as u16, scenario, &bootstrap);
-        stage.readers.push(world.add(reader.machine as u32, ActorConfig::Reader(Arc::new(config))));
-        stage.machine.push(reader.machine as u32);
+        let mut instances = Vec::new();
+        for (instance, machine) in reader.instances.iter().enumerate() {
+            let config = reader_config(reader, number as u16, instance, scenario, &bootstrap);
+            instances.push(world.add(*machine as u32, ActorConfig::Reader(Arc::new(config))));
+            stage.machine.push(*machine as u32);
+        }
+        stage.readers.push(instances);
     }
     let topics = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
     Built { world, stage, cast, topics }
@@ -315,7 +320,13 @@ fn producer_client(
     }
 }
 
-fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> ReaderAppConfig {
+fn reader_config(
+    reader: &Reader,
+    number: u16,
+    instance: usize,
+    scenario: &Scenario,
+    bootstrap: &Arc<[Addr]>,
+) -> ReaderAppConfig {
     let partitions = reader
         .topics
         .iter()
@@ -330,7 +341,10 @@ fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &
             connections: Box::new(rd_instance(&reader.config)),
             consumer: Arc::new(rd_consumer(&reader.config)),
         },
-        Profile::Java | Profile::Java34 => java_reader(reader, scenario, bootstrap),
+        Profile::Java | Profile::Java34 => {
+            let client = java_reader(reader, scenario, bootstrap);
+            reader.group.map_or(client.clone(), |group| super::members::member(client, reader, group, instance, scenario))
+        }
     };
     ReaderAppConfig { number, partitions, client, record: reader.record, poll_every: reader.poll_every }
 }

@@ -10,6 +10,7 @@ pub mod faults;
 mod finish;
 mod ghosts;
 mod internal;
+mod members;
 mod plant;
 mod seen;
 mod stage;
@@ -184,7 +185,7 @@ impl Run {
             return format!("broker {}", id.0);
         }
         let instance = self.stage.applications.iter().flatten().position(|p| *p == process);
-        let reader = self.stage.readers.iter().position(|p| *p == process);
+        let reader = self.stage.readers.iter().position(|p| p.contains(&process));
         match (instance, reader) {
             (Some(i), _) => self.cast.producers[i].clone(),
             (_, Some(i)) => self.cast.readers[i].name.clone(),
@@ -225,7 +226,8 @@ impl Run {
         let after = |d: SimTime| self.origin + Nanos(d.0);
         let apps = self.scenario.applications.iter().zip(&self.stage.applications);
         self.starts = apps.flat_map(|(app, p)| p.iter().map(move |p| (app.start, *p))).collect();
-        self.starts.extend(self.scenario.readers.iter().map(|r| r.start).zip(self.stage.readers.iter().copied()));
+        let readers = self.scenario.readers.iter().zip(&self.stage.readers);
+        self.starts.extend(readers.flat_map(|(r, p)| p.iter().map(move |p| (r.start, *p))));
         self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
         self.starts.sort_by(|a, b| b.cmp(a));
         let drawn = self.scenario.schedule(self.seed).into_iter().map(|f| shift(f, self.origin)).collect();
