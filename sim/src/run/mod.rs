@@ -227,7 +227,9 @@ impl Run {
         let apps = self.scenario.applications.iter().zip(&self.stage.applications);
         self.starts = apps.flat_map(|(app, p)| p.iter().map(move |p| (app.start, *p))).collect();
         let readers = self.scenario.readers.iter().zip(&self.stage.readers);
-        self.starts.extend(readers.flat_map(|(r, p)| p.iter().map(move |p| (r.start, *p))));
+        self.starts.extend(readers.flat_map(|(r, p)| {
+            p.iter().zip(0..).map(move |(p, n)| (r.start + Nanos(r.stagger.0.saturating_mul(n)), *p))
+        }));
         self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
         self.starts.sort_by(|a, b| b.cmp(a));
         let drawn = self.scenario.schedule(self.seed).into_iter().map(|f| shift(f, self.origin)).collect();

@@ -185,6 +185,8 @@ pub struct Reader {
     pub group: Option<u32>,
     /// How long one poll of a member blocks at most.
     pub poll_timeout: Nanos,
+    /// From the start of one instance to that of the next.
+    pub stagger: Nanos,
     /// Records go to a worker thread.
     pub hand_over: bool,
     /// When it starts.

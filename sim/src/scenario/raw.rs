@@ -348,6 +348,9 @@ pub struct Reader {
     /// How long one poll of a member blocks at most.
     #[serde(default = "poll_timeout")]
     pub poll_timeout: Duration,
+    /// From the start of one process to that of the next.
+    #[serde(default)]
+    pub stagger: Duration,
     /// Records go to a worker thread, and the next poll does not wait for it.
     #[serde(default)]
     pub hand_over: bool,

@@ -290,6 +290,10 @@ impl Resolver<'_> {
             let path = [Key("readers"), Item(i), Key("config")];
             let config = self.config(&path, reader_defaults(r), &r.config);
             let group = names.groups.iter().position(|g| **g == *config.text("group.id")).map(|g| g as u32);
+            if group.is_some() && raw.readers[..i].iter().any(|other| group_id(other) == group_id(r)) {
+                let path = [Key("readers"), Item(i), Key("config")];
+                self.advise(&path, "two readers are in one group", "members are `instances` of one reader");
+            }
             if group.is_none() && (r.instances > 1 || r.hand_over) {
                 let key = if r.instances > 1 { "instances" } else { "hand-over" };
                 let path = [Key("readers"), Item(i), Key(key)];
@@ -306,6 +310,7 @@ impl Resolver<'_> {
                 record: r.record.0,
                 group,
                 poll_timeout: r.poll_timeout.0,
+                stagger: r.stagger.0,
                 hand_over: r.hand_over,
                 start: SimTime(r.start.0.0),
             });
