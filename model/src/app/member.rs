@@ -1,15 +1,15 @@
 //! A reader in a group, on the Java client: the loop of the documentation of `KafkaConsumer` (poll, work, commit), the
 //! heartbeat thread beside it, and a clean end on SIGTERM.
 
-use super::APP;
+use super::{APP, tell_moved};
 use super::reader::THREADS;
-use crate::base::{Cx, Event, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, Signal, SimTime, TopicPartition};
+use crate::base::{Cx, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, Signal, SimTime, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient, NetworkConfig};
 use crate::kafka::client::java_consumer::group::{GroupConfig, GroupError, GroupMember};
 use crate::kafka::client::java_consumer::{
-    ConsumerConfig, ConsumerError, JavaConsumer, Moved, PollError, SubscribedConsumer, TopicHashes,
+    ConsumerConfig, ConsumerError, JavaConsumer, PollError, SubscribedConsumer, TopicHashes,
 };
 use crate::kafka::messages::Message;
 use std::collections::VecDeque;
@@ -149,15 +149,13 @@ impl JavaMember {
             self.net.reuse(polled);
             let before = self.stage;
             self.call(now);
+            self.consumer.beat(now, &mut *self.net);
             if !moved && before == self.stage {
                 break;
             }
         }
-        self.consumer.beat(now, &mut *self.net);
-        let polled = self.net.poll(Millis::ZERO, now);
-        self.net.reuse(polled);
         self.net.carry_out(cx);
-        self.tell(cx);
+        tell_moved(self.config.group.group.0, self.consumer.take_moved(), cx);
         if self.stage == Stage::Ended {
             return cx.exit();
         }
@@ -274,18 +272,6 @@ impl JavaMember {
             cx.show(Shown { layer, tp: s.tp, base: s.base, from: s.from, to: s.to, batch: Arc::clone(&s.batch) });
         }
         busy
-    }
-    fn tell<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        let group = self.config.group.group.0;
-        for moved in self.consumer.take_moved() {
-            cx.emit(match moved {
-                Moved::Assigned(tp, generation) => Event::PartitionAssigned { group, tp, generation },
-                Moved::Revoked(tp, lost) => Event::PartitionRevoked { group, tp, lost },
-                Moved::Starts(tp, offset) => Event::MemberStarts { group, tp, offset },
-                Moved::Reset(tp) => Event::Position { tp, offset: Offset::UNKNOWN, reset: true },
-                Moved::Committed(tp, offset) => Event::OffsetCommitted { group, tp, offset },
-            });
-        }
     }
 }
 

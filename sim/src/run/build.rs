@@ -10,7 +10,7 @@ use model::actor::{Actor, ActorConfig};
 use model::app::{
     Batching, ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig,
 };
-use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartition};
+use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile, Sleep};
@@ -327,24 +327,18 @@ fn reader_config(
     scenario: &Scenario,
     bootstrap: &Arc<[Addr]>,
 ) -> ReaderAppConfig {
-    let partitions = reader
-        .topics
-        .iter()
-        .flat_map(|t| {
-            let n = scenario.topics[usize::from(t.0)].assignment.len() as u16;
-            (0..n).map(|p| TopicPartition { topic: *t, partition: p })
-        })
-        .collect();
+    let partitions = scenario.partitions_of(&reader.topics);
     let client = match reader.profile {
         Profile::Librdkafka => ReaderClientConfig::Librdkafka {
             bootstrap: Arc::clone(bootstrap),
             connections: Box::new(rd_instance(&reader.config)),
             consumer: Arc::new(rd_consumer(&reader.config)),
         },
-        Profile::Java | Profile::Java34 => {
-            let client = java_reader(reader, scenario, bootstrap);
-            reader.group.map_or(client.clone(), |group| super::members::member(client, reader, group, instance, scenario))
-        }
+        Profile::Java | Profile::Java34 => java_reader(reader, scenario, bootstrap),
+    };
+    let client = match reader.group {
+        Some(group) => super::members::member(client, reader, group, instance, scenario),
+        None => client,
     };
     ReaderAppConfig { number, partitions, client, record: reader.record, poll_every: reader.poll_every }
 }

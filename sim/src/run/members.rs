@@ -2,10 +2,11 @@
 
 use crate::scenario::data::{Reader, Scenario};
 use crate::scenario::keys::Config;
-use model::app::{MemberConfig, ReaderClientConfig};
+use model::app::{MemberConfig, RdMemberConfig, ReaderClientConfig};
 use model::base::Millis;
 use model::kafka::client::java::Backoff;
 use model::kafka::client::java_consumer::group::GroupConfig;
+use model::kafka::client::rdkafka_consumer::group::RdGroupConfig;
 use model::kafka::coordinator::group::Name;
 use model::kafka::txn_messages::GroupId;
 use std::sync::Arc;
@@ -18,6 +19,15 @@ pub(super) fn member(
     instance: usize,
     scenario: &Scenario,
 ) -> ReaderClientConfig {
+    if let ReaderClientConfig::Librdkafka { bootstrap, connections, consumer } = client {
+        let group = Arc::new(rd_group_config(reader, group, instance, scenario));
+        return ReaderClientConfig::RdMember(Arc::new(RdMemberConfig {
+            bootstrap,
+            connections: *connections,
+            consumer,
+            group,
+        }));
+    }
     let ReaderClientConfig::Java(network, consumer, hashes) = client else { return client };
     ReaderClientConfig::Member(Arc::new(MemberConfig {
         network: *network,
@@ -34,12 +44,7 @@ pub(super) fn member(
 /// static members.
 fn group_config(reader: &Reader, group: u32, instance: usize, scenario: &Scenario) -> GroupConfig {
     let c = &reader.config;
-    let (id, own) = (c.text("group.id"), c.text("group.instance.id"));
-    let own = match (&*own, reader.instances.len()) {
-        ("", _) => None,
-        (_, 1) => Some(own),
-        (own, _) => Some(Name::from(format!("{own}-{instance}"))),
-    };
+    let (id, own) = (c.text("group.id"), instance_id(reader, instance));
     let retry = c.ms("retry.backoff.ms");
     let most = if c.has("retry.backoff.max.ms") { c.ms("retry.backoff.max.ms") } else { retry };
     GroupConfig {
@@ -49,7 +54,7 @@ fn group_config(reader: &Reader, group: u32, instance: usize, scenario: &Scenari
             |own| format!("consumer-{id}-{own}").into(),
         ),
         instance: own,
-        topic_names: scenario.topics.iter().map(|t| Name::from(t.name.as_str())).collect(),
+        topic_names: topic_names(scenario),
         assignors: c.text("partition.assignment.strategy").split(',').map(Name::from).collect(),
         session_timeout: c.ms("session.timeout.ms"),
         heartbeat_interval: c.ms("heartbeat.interval.ms"),
@@ -60,6 +65,33 @@ fn group_config(reader: &Reader, group: u32, instance: usize, scenario: &Scenari
         auto_commit: c.flag("enable.auto.commit").then(|| c.ms("auto.commit.interval.ms")),
         ..GroupConfig::new(GroupId(group), Some(reader.topics.clone()))
     }
+}
+/// The same for librdkafka.
+fn rd_group_config(reader: &Reader, group: u32, instance: usize, scenario: &Scenario) -> RdGroupConfig {
+    let c = &reader.config;
+    let partitions = scenario.partitions_of(&reader.topics);
+    RdGroupConfig {
+        instance: instance_id(reader, instance),
+        topic_names: topic_names(scenario),
+        assignors: c.text("partition.assignment.strategy").split(',').map(Name::from).collect(),
+        session_timeout: c.ms("session.timeout.ms"),
+        heartbeat_interval: c.ms("heartbeat.interval.ms"),
+        max_poll_interval: c.ms("max.poll.interval.ms"),
+        auto_commit: c.flag("enable.auto.commit").then(|| c.ms("auto.commit.interval.ms")),
+        read_committed: c.word("isolation.level") == "read_committed",
+        ..RdGroupConfig::new(GroupId(group), partitions)
+    }
+}
+fn instance_id(reader: &Reader, instance: usize) -> Option<Name> {
+    let own = reader.config.text("group.instance.id");
+    match (&*own, reader.instances.len()) {
+        ("", _) => None,
+        (_, 1) => Some(own),
+        (own, _) => Some(Name::from(format!("{own}-{instance}"))),
+    }
+}
+fn topic_names(scenario: &Scenario) -> Arc<[Name]> {
+    scenario.topics.iter().map(|t| Name::from(t.name.as_str())).collect()
 }
 fn request_timeout(c: &Config) -> Millis {
     if c.has("request.timeout.ms") { c.ms("request.timeout.ms") } else { Millis(30_000) }

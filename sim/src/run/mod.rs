@@ -185,10 +185,12 @@ impl Run {
             return format!("broker {}", id.0);
         }
         let instance = self.stage.applications.iter().flatten().position(|p| *p == process);
-        let reader = self.stage.readers.iter().position(|p| p.contains(&process));
+        let of = |p: &Vec<ProcessId>| p.iter().position(|p| *p == process).map(|n| (n, p.len()));
+        let reader = self.stage.readers.iter().enumerate().find_map(|(i, p)| Some((i, of(p)?)));
         match (instance, reader) {
             (Some(i), _) => self.cast.producers[i].clone(),
-            (_, Some(i)) => self.cast.readers[i].name.clone(),
+            (_, Some((i, (_, 1)))) => self.cast.readers[i].name.clone(),
+            (_, Some((i, (n, _)))) => format!("{}/{n}", self.cast.readers[i].name),
             // Machines and links are nobody's.
             _ => "the world".into(),
         }

@@ -9,6 +9,7 @@ use model::base::{BrokerId, Fixes, Nanos, SimTime, TopicId, TopicPartition};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Everything between two values of time, both included; the seed draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +55,14 @@ pub struct Scenario {
     pub faults: Vec<FaultSpec>,
     /// What must hold.
     pub expectations: Vec<Expectation>,
+}
+
+impl Scenario {
+    /// Every partition of some topics.
+    pub fn partitions_of(&self, topics: &[TopicId]) -> Arc<[TopicPartition]> {
+        let of = |t: &TopicId| (*t, self.topics[usize::from(t.0)].assignment.len() as u16);
+        topics.iter().map(of).flat_map(|(topic, n)| (0..n).map(move |partition| TopicPartition { topic, partition })).collect()
+    }
 }
 
 /// The Kafka cluster.

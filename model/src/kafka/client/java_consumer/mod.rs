@@ -26,7 +26,7 @@ pub use error::ConsumerError;
 pub use fetcher::Fetcher;
 pub use offset_fetcher::OffsetFetcher;
 pub use session::{FetchSession, SessionRequest};
-pub use subscribed::{Moved, PollError, SubscribedConsumer};
+pub use subscribed::{PollError, SubscribedConsumer};
 pub use subscription::{FetchPosition, FetchState, PartitionState, SubscriptionState, current_leader};
 
 use crate::base::{BrokerId, LeaderEpoch, Millis, Offset, TopicPartition};

@@ -2,8 +2,8 @@
 
 use super::group::{GroupError, GroupEvent, GroupMember, GroupNetwork, GroupOutcome, Timer};
 use super::{ConsumerError, FetchState, Fetched, JavaConsumer};
-use crate::base::{LeaderEpoch, Millis, Offset, TopicPartition};
-use crate::kafka::client::{Completed, Outcome};
+use crate::base::{LeaderEpoch, Millis, Offset, SmallMap, TopicPartition};
+use crate::kafka::client::{Completed, Moved, Outcome};
 use crate::kafka::messages::Reply;
 
 /// What a poll throws.
@@ -15,21 +15,6 @@ pub enum PollError {
     /// Positions and fetching.
     #[error(transparent)]
     Consumer(#[from] ConsumerError),
-}
-
-/// What happened to partitions, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// Its own in this generation, given now or kept.
-    Assigned(TopicPartition, i32),
-    /// Given up; `true` where somebody else may have had it before.
-    Revoked(TopicPartition, bool),
-    /// Begins at the offset that the group has committed.
-    Starts(TopicPartition, Offset),
-    /// Nothing is committed: `auto.offset.reset` decides.
-    Reset(TopicPartition),
-    /// A commit was acknowledged.
-    Committed(TopicPartition, Offset),
 }
 
 /// A subscribed consumer. Sans-I/O: the owner hands it what its connections gave back, and calls [`Self::poll`] for the
@@ -44,13 +29,15 @@ pub struct SubscribedConsumer {
     deadline: Option<Millis>,
     /// It blocks in the membership (coordinator unknown, committed offsets not there).
     blocked: bool,
+    /// Where each partition stood when it was looked at last.
+    stood: SmallMap<TopicPartition, Offset>,
     moved: Vec<Moved>,
 }
 
 impl SubscribedConsumer {
     /// A consumer that has not joined yet.
     pub const fn new(consumer: JavaConsumer, member: GroupMember, poll_timeout: Millis) -> Self {
-        Self { consumer, member, poll_timeout, deadline: None, blocked: false, moved: Vec::new() }
+        Self { consumer, member, poll_timeout, deadline: None, blocked: false, stood: SmallMap::new(), moved: Vec::new() }
     }
     /// Its membership.
     pub const fn member(&self) -> &GroupMember {
@@ -97,6 +84,7 @@ impl SubscribedConsumer {
         let deadline = *self.deadline.get_or_insert(now + self.poll_timeout);
         let result = self.poll_until(Timer { now, deadline }, net);
         self.follow();
+        self.look_back();
         if !matches!(result, Ok(None)) || now >= deadline {
             self.deadline = None;
         }
@@ -182,10 +170,20 @@ impl SubscribedConsumer {
             }
         }
     }
+    /// Tells of positions that were set back: out of range, or truncated below.
+    fn look_back(&mut self) {
+        for p in self.consumer.subscription().iter() {
+            let Some(at) = p.position.map(|p| p.offset) else { continue };
+            if self.stood.insert(p.tp, at).is_some_and(|before| at < before) {
+                self.moved.push(Moved::Reset(p.tp));
+            }
+        }
+    }
     fn take_away(&mut self, list: &[TopicPartition], lost: bool) {
         let left = self.consumer.subscription().order().iter().copied().filter(|tp| !list.contains(tp));
         let left: Vec<_> = left.collect();
         self.consumer.assign(&left);
+        self.stood.retain(|tp, _| !list.contains(&tp));
         self.moved.extend(list.iter().map(|tp| Moved::Revoked(*tp, lost)));
     }
 

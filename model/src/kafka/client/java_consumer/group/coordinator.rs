@@ -32,6 +32,10 @@ impl GroupMember {
         }
         self.coordinator.is_none()
     }
+    /// Whether a blocking call waits for the result of a look-up.
+    pub(super) const fn is_awaited(&self) -> bool {
+        self.find.awaited
+    }
     /// An answer said that it is not the coordinator: its connection is ended.
     pub(super) fn mark_unknown(&mut self, net: &mut impl GroupNetwork, now: Millis) {
         if let Some(node) = self.coordinator.take() {

@@ -147,7 +147,8 @@ impl GroupMember {
         self.invoke_callbacks()?;
         if self.config.topics.is_some() {
             self.heartbeat.polled(timer.now)?;
-            if self.coordinator_unknown(net, timer.now) && !self.ensure_ready(timer, net)? {
+            // A call that is inside the look-up goes on there.
+            if (self.is_awaited() || self.coordinator_unknown(net, timer.now)) && !self.ensure_ready(timer, net)? {
                 return Ok(false);
             }
             if (self.rejoin_needed || self.join != Join::No) && !self.ensure_active(timer.now, &consumed, net)? {
