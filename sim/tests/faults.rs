@@ -359,7 +359,7 @@ fn a_broker_forgets_a_topic_for_a_time() {
          [[faults]]\nkind = \"kill\"\ntarget = \"reader check\"\nat = \"6 s\"\nrestart-after = \"500 ms\"\n");
     let reader = r.stage.readers[0];
     until(&mut r, 14_900);
-    assert_eq!(r.world.incarnation(reader).0, 2);
+    assert_eq!(r.world.incarnation(reader[0]).0, 2);
     assert_eq!(log(&r).len(), 3);
     until(&mut r, 20_000);
     assert_eq!(log(&r)[3], (15_000, "forget-topic", Ends));

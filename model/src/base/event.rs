@@ -282,6 +282,42 @@ pub enum Event {
         /// Which broker.
         broker: BrokerId,
     },
+    /// A partition is a member's in a new generation: given, or kept.
+    PartitionAssigned {
+        /// The group, by number.
+        group: u32,
+        /// The partition.
+        tp: TopicPartition,
+        /// Generation of the assignment.
+        generation: i32,
+    },
+    /// A member of a group gave up a partition, or lost it.
+    PartitionRevoked {
+        /// The group, by number.
+        group: u32,
+        /// The partition.
+        tp: TopicPartition,
+        /// Somebody else may have had it before.
+        lost: bool,
+    },
+    /// A member of a group begins where the group has committed.
+    MemberStarts {
+        /// The group, by number.
+        group: u32,
+        /// The partition.
+        tp: TopicPartition,
+        /// The committed offset.
+        offset: Offset,
+    },
+    /// A commit of an offset was acknowledged.
+    OffsetCommitted {
+        /// The group, by number.
+        group: u32,
+        /// The partition.
+        tp: TopicPartition,
+        /// The offset.
+        offset: Offset,
+    },
     /// A client opened or lost a connection.
     Connection {
         /// To which node; negative for a bootstrap id.
@@ -324,6 +360,10 @@ impl Event {
             Self::Recovered { .. } => "recovered",
             Self::LogOpened { .. } => "log-opened",
             Self::RegistrationTimedOut { .. } => "registration-timed-out",
+            Self::PartitionAssigned { .. } => "partition-assigned",
+            Self::PartitionRevoked { .. } => "partition-revoked",
+            Self::MemberStarts { .. } => "member-starts",
+            Self::OffsetCommitted { .. } => "offset-committed",
             Self::Connection { .. } => "connection",
             Self::Note { .. } => "note",
         }
@@ -359,6 +399,10 @@ impl Event {
             Self::Note { .. } => 22,
             Self::LogOpened { .. } => 23,
             Self::RegistrationTimedOut { .. } => 24,
+            Self::PartitionAssigned { .. } => 30,
+            Self::PartitionRevoked { .. } => 31,
+            Self::MemberStarts { .. } => 32,
+            Self::OffsetCommitted { .. } => 33,
         }
     }
     /// The partition it is about, if it is about one.
@@ -375,6 +419,10 @@ impl Event {
             | Self::SendFailed { tp, .. }
             | Self::Retried { tp, .. }
             | Self::Position { tp, .. }
+            | Self::PartitionAssigned { tp, .. }
+            | Self::PartitionRevoked { tp, .. }
+            | Self::MemberStarts { tp, .. }
+            | Self::OffsetCommitted { tp, .. }
             | Self::LogOpened { tp, .. } => Some(tp),
             _ => None,
         }
@@ -499,6 +547,21 @@ impl Feed for Event {
             }
             Self::RegistrationTimedOut { broker } => {
                 broker.feed(c);
+            }
+            Self::PartitionAssigned { group, tp, generation } => {
+                c.u32(group);
+                tp.feed(c);
+                c.u32(generation as u32);
+            }
+            Self::PartitionRevoked { group, tp, lost } => {
+                c.u32(group);
+                tp.feed(c);
+                lost.feed(c);
+            }
+            Self::MemberStarts { group, tp, offset } | Self::OffsetCommitted { group, tp, offset } => {
+                c.u32(group);
+                tp.feed(c);
+                offset.feed(c);
             }
             Self::Connection { node, up } => {
                 node.feed(c);

@@ -136,6 +136,9 @@ pub enum Fix {
     /// KoP 1283: a read_committed fetch ends at the last stable offset; cleared: at the high watermark, so that records are
     /// delivered whose transaction aborts later.
     LastStableBounds = 52,
+    /// librdkafka 3265 (1.6.1): committed offsets that a transaction holds are asked for until they are stable; cleared: twice,
+    /// and the partition is never read.
+    UnstableOffsetsRetried = 53,
 }
 
 /// What stands behind a [`Fix`].
@@ -519,6 +522,13 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "KoP 1283",
         rule: "X-1, X-2",
         law: "isolation",
+    },
+    FixInfo {
+        fix: Fix::UnstableOffsetsRetried,
+        name: "unstable-offsets-retried",
+        ticket: "librdkafka 3265",
+        rule: "X-44",
+        law: "liveness",
     },
 ];
 

@@ -308,6 +308,15 @@ impl Request {
             Self::Broker(r) => r.name(),
         }
     }
+    /// Its answer may take at least so long, whatever `request.timeout.ms` says: a JoinGroup waits for the other members
+    /// (`AbstractCoordinator.sendJoinGroupRequest`).
+    pub fn least_timeout(&self) -> Millis {
+        const JOIN_GROUP_TIMEOUT_LAPSE: Millis = Millis(5_000);
+        match self {
+            Self::Group(GroupRequest::Join(join)) => join.rebalance_timeout.saturating_add(JOIN_GROUP_TIMEOUT_LAPSE),
+            _ => Millis::ZERO,
+        }
+    }
     /// Kafka's api key, as far as there is one byte of it.
     pub const fn key(&self) -> u8 {
         match self {

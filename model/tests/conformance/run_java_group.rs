@@ -183,6 +183,8 @@ impl Bench {
                     };
                     vec![json!("commit"), json!(id.0), json!(how)]
                 }
+                // The recordings have the callbacks.
+                GroupEvent::Stored(_) => continue,
                 GroupEvent::Heartbeat(result) => {
                     let how = result.map_or_else(group_exception, |()| "ok".to_owned());
                     vec![json!("heartbeat"), json!(how)]

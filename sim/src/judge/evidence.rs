@@ -58,6 +58,8 @@ pub struct ReaderInfo {
     pub committed: bool,
     /// Topics it reads, by number.
     pub topics: Vec<u16>,
+    /// Its group, by number: its instances share what it reads.
+    pub group: Option<u32>,
 }
 
 /// A replica's log when the run is over.

@@ -23,6 +23,8 @@ pub enum Excuse {
     ReaderReset,
     /// L-26: a broker could not register in time and ended its process.
     RegistrationTimeout,
+    /// 5.4: a member begins at the committed offset, and what it was given in vain before it lost its membership stays given.
+    Redelivery,
 }
 impl Excuse {
     /// All, for tables.
@@ -35,6 +37,7 @@ impl Excuse {
         Self::AcksNotAll,
         Self::ReaderReset,
         Self::RegistrationTimeout,
+        Self::Redelivery,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -47,6 +50,7 @@ impl Excuse {
             Self::AcksNotAll => "acks=0 or 1",
             Self::ReaderReset => "X-30, X-31",
             Self::RegistrationTimeout => "L-26",
+            Self::Redelivery => "5.4",
         }
     }
     /// What the rule says, for people.
@@ -64,6 +68,7 @@ impl Excuse {
             Self::RegistrationTimeout => {
                 "a broker that cannot register for initial.broker.registration.timeout.ms ends its process"
             }
+            Self::Redelivery => "the next owner of a partition begins at the committed offset",
         }
     }
 }
@@ -169,8 +174,9 @@ impl Excuses {
         self.unregistered.contains(&broker).then_some(Excuse::RegistrationTimeout)
     }
     /// Excuse for records that a reader was given twice.
-    pub fn given_twice(&self, reader: u16) -> Option<Excuse> {
-        self.rereads.contains(&reader).then_some(Excuse::ReaderReset)
+    pub fn given_twice(&self, reader: u16, grouped: bool) -> Option<Excuse> {
+        let excuse = if grouped { Excuse::Redelivery } else { Excuse::ReaderReset };
+        self.rereads.contains(&reader).then_some(excuse)
     }
     fn process_of(&self, producer: u16) -> Option<ProcessId> {
         self.producers.get(usize::from(producer)).copied().flatten()

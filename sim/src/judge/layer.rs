@@ -345,7 +345,8 @@ impl LayerLaw {
                 say.event("I-27", g, None, excuse, "was given out of a transaction that is not committed");
             } else if times > (stored + hidden).max(1) {
                 let lost = say.end.excuses.loss(tp, None);
-                let excuse = say.end.excuses.given_twice(number).or(lost);
+                let grouped = say.end.cast.readers[usize::from(number)].group.is_some();
+                let excuse = say.end.excuses.given_twice(number, grouped).or(lost);
                 say.event("given-twice", g, None, excuse, "was given more often than it is there");
             } else if times > 1 && stored > 1 {
                 let excuse = say.end.excuses.double(sent.producer, say.end.cast.is_idempotent(sent.producer));

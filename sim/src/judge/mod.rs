@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | layer | `layer.rs` | every event sent is in each layer exactly once, and where its acknowledgement says: none missing, unexpected, doubled |
 //! | order | `order.rs` | per partition and producer records keep their order; a reader never goes back without a reset |
+//! | groups | `groups.rs` | a partition has one owner in a generation; a member begins where the group had committed, or further |
 //! | replication | `replication/` | I-1, I-2, I-3, I-6, I-7 (logs), I-9, I-28, R-5 and acks=all, as the run goes and over the final logs |
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
@@ -22,6 +23,7 @@ mod coverage;
 mod evidence;
 mod excuse;
 mod explain;
+mod groups;
 mod layer;
 mod ledger;
 mod liveness;
@@ -36,6 +38,7 @@ pub use coverage::Coverage;
 pub use evidence::{Cast, Evidence, ReaderInfo, Replica, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
+pub use groups::GroupLaw;
 pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
@@ -137,6 +140,8 @@ pub struct Judge {
     pub layer: LayerLaw,
     /// Order law.
     pub order: OrderLaw,
+    /// Law of groups.
+    pub groups: GroupLaw,
     /// Replication protocol.
     pub replication: ReplicationLaw,
     /// Registrations and quorum.
@@ -160,6 +165,7 @@ impl Judge {
             ledger: Ledger::default(),
             layer: LayerLaw::new(cast, topics),
             order: OrderLaw::new(cast, topics),
+            groups: GroupLaw::new(cast, topics),
             replication: ReplicationLaw::new(cast, topics),
             controller: ControllerLaw::new(cast, topics),
             sequences: SequenceLaw,
@@ -179,6 +185,7 @@ impl Judge {
         self.controller.settle(end, &mut findings);
         self.layer.settle(end, &mut findings);
         self.order.settle(end, &mut findings);
+        self.groups.settle(end, &mut findings);
         self.sequences.settle(end, &mut findings);
         self.liveness.settle(end, &mut findings);
         findings
@@ -212,6 +219,7 @@ impl Observer for Judge {
         if !of_a_batch {
             self.controller.event(at, id, cause, process, event);
             self.order.event(at, id, cause, process, event);
+            self.groups.event(at, id, cause, process, event);
         }
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {

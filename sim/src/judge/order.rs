@@ -14,11 +14,22 @@ struct Read {
     reset: bool,
 }
 
+/// Whose position: a plain reader's, a member's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Reader(u16),
+    Member(ProcessId),
+}
+
 /// The law.
 #[derive(Clone, Debug)]
 pub struct OrderLaw {
-    /// By reader and partition.
-    read: SmallMap<(u16, TopicPartition), Read>,
+    /// By reader, of a group by member, and partition.
+    read: SmallMap<(Whose, TopicPartition), Read>,
+    /// How far all members of a group have come.
+    furthest: SmallMap<(u16, TopicPartition), Offset>,
+    /// Which readers are groups.
+    grouped: Vec<bool>,
     /// Which reader a process is.
     readers: SmallMap<ProcessId, u16>,
     seen: Vec<Violation>,
@@ -27,16 +38,28 @@ pub struct OrderLaw {
 }
 impl OrderLaw {
     /// For this cast and these topics.
-    pub fn new(_: &Cast, _: &[TopicInfo]) -> Self {
-        Self { read: SmallMap::new(), readers: SmallMap::new(), seen: Vec::new(), reread: None }
+    pub fn new(cast: &Cast, _: &[TopicInfo]) -> Self {
+        Self {
+            read: SmallMap::new(),
+            furthest: SmallMap::new(),
+            grouped: cast.readers.iter().map(|r| r.group.is_some()).collect(),
+            readers: SmallMap::new(),
+            seen: Vec::new(),
+            reread: None,
+        }
+    }
+    fn whose(&self, reader: u16, process: ProcessId) -> Whose {
+        let grouped = self.grouped.get(usize::from(reader)) == Some(&true);
+        if grouped { Whose::Member(process) } else { Whose::Reader(reader) }
     }
 }
 
 impl Observer for OrderLaw {
     fn event(&mut self, _: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
-        if let Event::Position { tp, reset: true, .. } = event
-            && let Some(reader) = self.readers.get(process)
-            && let Some(read) = self.read.get_mut((*reader, *tp))
+        // A member that begins anew begins where it is told to: the law of groups looks at that.
+        if let Event::Position { tp, reset: true, .. } | Event::MemberStarts { tp, .. } = event
+            && let Some(reader) = self.readers.get(process).copied()
+            && let Some(read) = self.read.get_mut((self.whose(reader, process), *tp))
         {
             read.reset = true;
         }
@@ -48,7 +71,15 @@ impl Observer for OrderLaw {
         }
         let first = shown.base.plus(i64::from(shown.from));
         let next = shown.base.plus(i64::from(shown.to));
-        let read = self.read.or_insert_with((reader, shown.tp), || Read { next: first, reset: false });
+        let whose = self.whose(reader, process);
+        if let Whose::Member(_) = whose {
+            let furthest = self.furthest.or_insert_with((reader, shown.tp), || first);
+            if first < *furthest {
+                self.reread = Some(reader);
+            }
+            *furthest = (*furthest).max(next);
+        }
+        let read = self.read.or_insert_with((whose, shown.tp), || Read { next: first, reset: false });
         if first < read.next {
             if read.reset {
                 self.reread = Some(reader);

@@ -10,7 +10,7 @@ use model::actor::{Actor, ActorConfig};
 use model::app::{
     Batching, ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig,
 };
-use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartition};
+use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile, Sleep};
@@ -64,7 +64,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             brokers: Arc::clone(&brokers),
             raft: raft(node.id, &brokers, &node.config),
             controller: Arc::new(controller(&node.config, &scenario.cluster.features)),
-            broker: internal.enter(broker(&node.config), scenario),
+            broker: internal.enter(broker(&node.config), scenario, &node.config),
             topics: Arc::clone(&topics),
             times: times(scenario),
         };
@@ -91,10 +91,15 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             name: reader.name.clone(),
             committed: reader.config.word("isolation.level") == "read_committed",
             topics: reader.topics.iter().map(|t| t.0).collect(),
+            group: reader.group,
         });
-        let config = reader_config(reader, number as u16, scenario, &bootstrap);
-        stage.readers.push(world.add(reader.machine as u32, ActorConfig::Reader(Arc::new(config))));
-        stage.machine.push(reader.machine as u32);
+        let mut instances = Vec::new();
+        for (instance, machine) in reader.instances.iter().enumerate() {
+            let config = reader_config(reader, number as u16, instance, scenario, &bootstrap);
+            instances.push(world.add(*machine as u32, ActorConfig::Reader(Arc::new(config))));
+            stage.machine.push(*machine as u32);
+        }
+        stage.readers.push(instances);
     }
     let topics = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
     Built { world, stage, cast, topics }
@@ -315,15 +320,14 @@ fn producer_client(
     }
 }
 
-fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> ReaderAppConfig {
-    let partitions = reader
-        .topics
-        .iter()
-        .flat_map(|t| {
-            let n = scenario.topics[usize::from(t.0)].assignment.len() as u16;
-            (0..n).map(|p| TopicPartition { topic: *t, partition: p })
-        })
-        .collect();
+fn reader_config(
+    reader: &Reader,
+    number: u16,
+    instance: usize,
+    scenario: &Scenario,
+    bootstrap: &Arc<[Addr]>,
+) -> ReaderAppConfig {
+    let partitions = scenario.partitions_of(&reader.topics);
     let client = match reader.profile {
         Profile::Librdkafka => ReaderClientConfig::Librdkafka {
             bootstrap: Arc::clone(bootstrap),
@@ -331,6 +335,10 @@ fn reader_config(reader: &Reader, number: u16, scenario: &Scenario, bootstrap: &
             consumer: Arc::new(rd_consumer(&reader.config)),
         },
         Profile::Java | Profile::Java34 => java_reader(reader, scenario, bootstrap),
+    };
+    let client = match reader.group {
+        Some(group) => super::members::member(client, reader, group, instance, scenario),
+        None => client,
     };
     ReaderAppConfig { number, partitions, client, record: reader.record, poll_every: reader.poll_every }
 }

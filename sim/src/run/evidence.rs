@@ -3,6 +3,7 @@
 use super::Run;
 use crate::judge::{Evidence, Replica};
 use model::actor::Actor;
+use model::app::ReaderApp;
 use model::base::{BrokerId, Offset, ProcessId, TopicPartition};
 use model::kafka::broker::node::Node;
 use model::kafka::controller::MetadataImage;
@@ -37,9 +38,11 @@ pub(super) fn caught_up(run: &Run) -> bool {
         let log = partition.log();
         partition.is_leader()
             && log.high_watermark() == log.end()
-            && run.stage.readers.iter().all(|p| {
-                let Some(reader) = run.world.process(*p).and_then(Actor::reader) else { return true };
-                !reader.partitions().contains(&tp) || reader.position(tp) >= Some(log.last_stable())
+            && run.stage.readers.iter().all(|instances| {
+                let mut up = instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::reader)).peekable();
+                let reads = |reader: &ReaderApp| reader.partitions().contains(&tp);
+                up.peek().is_none_or(|first| !reads(first))
+                    || up.any(|reader| reader.owns(tp) && reader.position(tp) >= Some(log.last_stable()))
             })
     })
 }
@@ -93,12 +96,15 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
         .stage
         .readers
         .iter()
-        .map(|p| {
-            let reader = run.world.process(*p).and_then(Actor::reader);
-            reader
-                .into_iter()
-                .flat_map(|r| r.partitions().iter().map(move |tp| (*tp, r.position(*tp).unwrap_or(Offset::UNKNOWN))))
-                .collect()
+        .map(|instances| {
+            let mut furthest = BTreeMap::new();
+            for reader in instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::reader)) {
+                for tp in reader.partitions().iter().filter(|tp| reader.owns(**tp)) {
+                    let at = furthest.entry(*tp).or_insert(Offset::UNKNOWN);
+                    *at = (*at).max(reader.position(*tp).unwrap_or(Offset::UNKNOWN));
+                }
+            }
+            furthest
         })
         .collect();
     let unfenced = image.map(|i| run.stage.nodes.keys().copied().filter(|b| i.is_alive(*b)).collect());

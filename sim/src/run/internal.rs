@@ -2,75 +2,123 @@
 
 use crate::judge::TopicInfo;
 use crate::scenario::data::{Application, Scenario, spread};
+use crate::scenario::keys::Config;
 use model::base::{TopicId, TopicPartition};
 use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
+use model::kafka::coordinator::group::GroupCoordinatorConfig;
 use model::kafka::coordinator::transaction::TransactionVersion;
 use model::kafka::placement::IdTable;
+use model::kafka::txn_messages::GroupId;
 
 /// Which internal topics a scenario has. They come after its own.
 #[derive(Clone, Debug)]
 pub(super) struct Internal {
-    /// `__transaction_state`: created by the first look for a transaction coordinator, here before time zero.
-    transaction_state: Option<TopicId>,
+    /// In the order of their numbers.
+    topics: Vec<(Kind, TopicId)>,
     /// Transactional ids: the names of all producers, by number.
     ids: IdTable,
+    /// `group.id`s, by number.
+    groups: IdTable,
+}
+/// An internal topic, created by the first look for a coordinator, here before time zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    TransactionState,
+    ConsumerOffsets,
+}
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::TransactionState => "__transaction_state",
+            Self::ConsumerOffsets => "__consumer_offsets",
+        }
+    }
+    /// Partitions, replicas and min ISR, as the first node is configured.
+    fn shape(self, c: &Config) -> (u16, u16, u16) {
+        let of = |partitions, replicas, min_isr| (c.int(partitions) as u16, c.int(replicas) as u16, c.int(min_isr) as u16);
+        match self {
+            Self::TransactionState => of(
+                "transaction.state.log.num.partitions",
+                "transaction.state.log.replication.factor",
+                "transaction.state.log.min.isr",
+            ),
+            Self::ConsumerOffsets => {
+                of("offsets.topic.num.partitions", "offsets.topic.replication.factor", "min.insync.replicas")
+            }
+        }
+    }
 }
 
 impl Internal {
     pub(super) fn of(scenario: &Scenario) -> Self {
         let transactional = scenario.applications.iter().any(|a| a.transaction.is_some());
+        let kinds = [(Kind::TransactionState, transactional), (Kind::ConsumerOffsets, !scenario.groups.is_empty())];
+        let there = kinds.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind);
         Self {
-            transaction_state: transactional.then_some(TopicId(scenario.topics.len() as u16)),
+            topics: there.zip(scenario.topics.len() as u16..).map(|(kind, n)| (kind, TopicId(n))).collect(),
             ids: IdTable::new(producers(scenario).iter().map(String::as_str)),
+            groups: IdTable::new(scenario.groups.iter().map(String::as_str)),
         }
     }
-
-    /// Partitions, replicas and min ISR of `__transaction_state`, as the first node is configured.
-    fn shape(scenario: &Scenario) -> (u16, u16, u16) {
-        let c = &scenario.cluster.nodes[0].config;
-        (
-            c.int("transaction.state.log.num.partitions") as u16,
-            c.int("transaction.state.log.replication.factor") as u16,
-            c.int("transaction.state.log.min.isr") as u16,
-        )
+    fn topic(&self, kind: Kind) -> Option<TopicId> {
+        self.topics.iter().find(|(k, _)| *k == kind).map(|(_, topic)| *topic)
     }
+
     pub(super) fn specs(&self, scenario: &Scenario) -> impl Iterator<Item = TopicSpec> {
-        let (partitions, replicas, min_isr) = Self::shape(scenario);
         let brokers = scenario.cluster.nodes.len() as u16;
         let c = &scenario.cluster.nodes[0].config;
-        let segment_bytes = c.int("log.segment.bytes") as u32;
-        let max_message_bytes = c.int("message.max.bytes") as u32;
-        self.transaction_state.into_iter().map(move |topic| TopicSpec {
-            topic,
-            assignments: spread(partitions, replicas, brokers).into_iter().map(Into::into).collect(),
-            min_insync_replicas: Some(min_isr),
-            unclean_leader_election_enable: Some(false),
-            segment_bytes,
-            max_message_bytes,
+        self.topics.iter().map(move |(kind, topic)| {
+            let (partitions, replicas, min_isr) = kind.shape(c);
+            TopicSpec {
+                topic: *topic,
+                assignments: spread(partitions, replicas, brokers).into_iter().map(Into::into).collect(),
+                min_insync_replicas: Some(min_isr),
+                unclean_leader_election_enable: Some(false),
+                segment_bytes: c.int("log.segment.bytes") as u32,
+                max_message_bytes: c.int("message.max.bytes") as u32,
+            }
         })
     }
     pub(super) fn infos(&self, scenario: &Scenario) -> impl Iterator<Item = TopicInfo> {
-        let (partitions, replication_factor, min_isr) = Self::shape(scenario);
-        self.transaction_state.into_iter().map(move |_| TopicInfo {
-            name: "__transaction_state".into(),
-            partitions,
-            replication_factor,
-            min_isr,
-            unclean: false,
-            events: false,
+        let c = &scenario.cluster.nodes[0].config;
+        self.topics.iter().map(move |(kind, _)| {
+            let (partitions, replication_factor, min_isr) = kind.shape(c);
+            TopicInfo {
+                name: kind.name().into(),
+                partitions,
+                replication_factor,
+                min_isr,
+                unclean: false,
+                events: false,
+            }
         })
     }
     /// What a broker knows of them, and of the ids that they hold.
-    pub(super) fn enter(&self, broker: BrokerConfig, scenario: &Scenario) -> BrokerConfig {
+    pub(super) fn enter(&self, broker: BrokerConfig, scenario: &Scenario, c: &Config) -> BrokerConfig {
         let version = scenario.cluster.features.int("transaction.version");
         BrokerConfig {
-            transaction_state_topic: self.transaction_state,
+            transaction_state_topic: self.topic(Kind::TransactionState),
             transaction_version: match version {
                 0 => TransactionVersion::V0,
                 1 => TransactionVersion::V1,
                 _ => TransactionVersion::V2,
             },
             transactional_ids: self.ids.clone(),
+            offsets_topic: self.topic(Kind::ConsumerOffsets),
+            group_ids: self.groups.clone(),
+            groups: GroupCoordinatorConfig {
+                initial_rebalance_delay: c.ms("group.initial.rebalance.delay.ms"),
+                min_session_timeout: c.ms("group.min.session.timeout.ms"),
+                max_session_timeout: c.ms("group.max.session.timeout.ms"),
+                consumer_session_timeout: c.ms("group.consumer.session.timeout.ms"),
+                consumer_heartbeat_interval: c.ms("group.consumer.heartbeat.interval.ms"),
+                consumer_assignment_interval: c.ms("group.consumer.assignment.interval.ms"),
+                offsets_retention: model::base::Millis(c.int("offsets.retention.minutes").saturating_mul(60_000)),
+                offsets_retention_check_interval: c.ms("offsets.retention.check.interval.ms"),
+                commit_timeout: c.ms("offsets.commit.timeout.ms"),
+                topic_partitions: c.int("offsets.topic.num.partitions") as u16,
+                ..GroupCoordinatorConfig::default()
+            },
             ..broker
         }
     }
@@ -88,12 +136,22 @@ pub(super) fn producers(scenario: &Scenario) -> Vec<String> {
 /// Where the transactional id of each application's first instance is kept, if it has one.
 pub(super) fn coordinators(scenario: &Scenario) -> Vec<Option<TopicPartition>> {
     let internal = Internal::of(scenario);
+    let partitions = Kind::TransactionState.shape(&scenario.cluster.nodes[0].config).0;
     let mut first = 0;
     let place = |app: &Application| {
         let id = first;
         first += app.instances.len() as u32;
-        let topic = internal.transaction_state.filter(|_| app.transaction.is_some())?;
-        Some(TopicPartition { topic, partition: internal.ids.partition(id, Internal::shape(scenario).0) })
+        let topic = internal.topic(Kind::TransactionState).filter(|_| app.transaction.is_some())?;
+        Some(TopicPartition { topic, partition: internal.ids.partition(id, partitions) })
     };
     scenario.applications.iter().map(place).collect()
+}
+
+/// Where the offsets of each group are kept.
+pub(super) fn group_coordinators(scenario: &Scenario) -> Vec<TopicPartition> {
+    let internal = Internal::of(scenario);
+    let partitions = Kind::ConsumerOffsets.shape(&scenario.cluster.nodes[0].config).0;
+    let Some(topic) = internal.topic(Kind::ConsumerOffsets) else { return Vec::new() };
+    let groups = (0..scenario.groups.len() as u32).map(GroupId);
+    groups.map(|g| TopicPartition { topic, partition: internal.groups.partition(g.0, partitions) }).collect()
 }

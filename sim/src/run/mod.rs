@@ -10,6 +10,7 @@ pub mod faults;
 mod finish;
 mod ghosts;
 mod internal;
+mod members;
 mod plant;
 mod seen;
 mod stage;
@@ -184,10 +185,12 @@ impl Run {
             return format!("broker {}", id.0);
         }
         let instance = self.stage.applications.iter().flatten().position(|p| *p == process);
-        let reader = self.stage.readers.iter().position(|p| *p == process);
+        let of = |p: &Vec<ProcessId>| p.iter().position(|p| *p == process).map(|n| (n, p.len()));
+        let reader = self.stage.readers.iter().enumerate().find_map(|(i, p)| Some((i, of(p)?)));
         match (instance, reader) {
             (Some(i), _) => self.cast.producers[i].clone(),
-            (_, Some(i)) => self.cast.readers[i].name.clone(),
+            (_, Some((i, (_, 1)))) => self.cast.readers[i].name.clone(),
+            (_, Some((i, (n, _)))) => format!("{}/{n}", self.cast.readers[i].name),
             // Machines and links are nobody's.
             _ => "the world".into(),
         }
@@ -225,7 +228,10 @@ impl Run {
         let after = |d: SimTime| self.origin + Nanos(d.0);
         let apps = self.scenario.applications.iter().zip(&self.stage.applications);
         self.starts = apps.flat_map(|(app, p)| p.iter().map(move |p| (app.start, *p))).collect();
-        self.starts.extend(self.scenario.readers.iter().map(|r| r.start).zip(self.stage.readers.iter().copied()));
+        let readers = self.scenario.readers.iter().zip(&self.stage.readers);
+        self.starts.extend(readers.flat_map(|(r, p)| {
+            p.iter().zip(0..).map(move |(p, n)| (r.start + Nanos(r.stagger.0.saturating_mul(n)), *p))
+        }));
         self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
         self.starts.sort_by(|a, b| b.cmp(a));
         let drawn = self.scenario.schedule(self.seed).into_iter().map(|f| shift(f, self.origin)).collect();

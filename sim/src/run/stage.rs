@@ -11,8 +11,8 @@ pub struct Stage {
     pub nodes: BTreeMap<BrokerId, ProcessId>,
     /// Instances of each application, by its place in the scenario.
     pub applications: Vec<Vec<ProcessId>>,
-    /// Readers, by place in the scenario.
-    pub readers: Vec<ProcessId>,
+    /// Instances of each reader, by its place in the scenario.
+    pub readers: Vec<Vec<ProcessId>>,
     /// Machine of each process, by place in the scenario; also its host in the world.
     pub machine: Vec<u32>,
 }

@@ -9,6 +9,7 @@ use model::base::{BrokerId, Fixes, Nanos, SimTime, TopicId, TopicPartition};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Everything between two values of time, both included; the seed draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,10 +49,20 @@ pub struct Scenario {
     pub applications: Vec<Application>,
     /// Readers.
     pub readers: Vec<Reader>,
+    /// `group.id`s, by number.
+    pub groups: Vec<String>,
     /// Faults as declared; [`Scenario::schedule`] draws from the seed what they leave open.
     pub faults: Vec<FaultSpec>,
     /// What must hold.
     pub expectations: Vec<Expectation>,
+}
+
+impl Scenario {
+    /// Every partition of some topics.
+    pub fn partitions_of(&self, topics: &[TopicId]) -> Arc<[TopicPartition]> {
+        let of = |t: &TopicId| (*t, self.topics[usize::from(t.0)].assignment.len() as u16);
+        topics.iter().map(of).flat_map(|(topic, n)| (0..n).map(move |partition| TopicPartition { topic, partition })).collect()
+    }
 }
 
 /// The Kafka cluster.
@@ -162,7 +173,7 @@ pub struct Application {
     /// When it starts.
     pub start: SimTime,
 }
-/// A plain consumer.
+/// A consumer.
 #[derive(Clone, Debug)]
 pub struct Reader {
     /// Name.
@@ -173,12 +184,20 @@ pub struct Reader {
     pub topics: Vec<TopicId>,
     /// Its client's keys.
     pub config: Config,
-    /// Its machine, by place in [`Scenario::machines`].
-    pub machine: usize,
+    /// The machine of each instance, by place in [`Scenario::machines`].
+    pub instances: Vec<usize>,
     /// From the end of one poll to the next.
     pub poll_every: Nanos,
     /// What it does with one record.
     pub record: Nanos,
+    /// Its group, by place in [`Scenario::groups`].
+    pub group: Option<u32>,
+    /// How long one poll of a member blocks at most.
+    pub poll_timeout: Nanos,
+    /// From the start of one instance to that of the next.
+    pub stagger: Nanos,
+    /// Records go to a worker thread.
+    pub hand_over: bool,
     /// When it starts.
     pub start: SimTime,
 }
@@ -264,10 +283,12 @@ pub enum Target {
     LeadsNoneOf(TopicId),
     /// The transaction coordinator of an application's first instance, by place in [`Scenario::applications`].
     CoordinatorOf(u16),
+    /// The coordinator of a group, by place in [`Scenario::groups`].
+    CoordinatorOfGroup(u16),
     /// An application, by place in [`Scenario::applications`]; all instances if none is named.
     Application(u16, Option<u16>),
-    /// A reader, by place in [`Scenario::readers`].
-    Reader(u16),
+    /// A reader, by place in [`Scenario::readers`]; all instances if none is named.
+    Reader(u16, Option<u16>),
     /// Every application and reader.
     AllClients,
     /// Every process of a machine, by place in [`Scenario::machines`].

@@ -23,6 +23,10 @@ pub const TRACED: &[&str] = &[
     "metadata-applied",
     "recovered",
     "connection",
+    "partition-assigned",
+    "partition-revoked",
+    "member-starts",
+    "offset-committed",
 ];
 /// A fault has begun.
 pub const FAULT_BEGINS: &str = "fault-begins";

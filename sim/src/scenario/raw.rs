@@ -53,7 +53,7 @@ pub struct Raw {
     /// Applications that send the workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<Application>,
-    /// Plain consumers, without a group.
+    /// Consumers: plain, or in a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readers: Vec<Reader>,
     /// Stream jobs. Reserved: not covered yet.
@@ -320,7 +320,7 @@ impl Default for Transaction {
     }
 }
 
-/// A plain consumer of whole topics, without a group.
+/// A consumer: plain, of whole topics, or with `group.id` in a group, whose members share the partitions.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Reader {
@@ -341,6 +341,19 @@ pub struct Reader {
     /// What the application does with one record.
     #[serde(default)]
     pub record: Duration,
+    /// Processes; more than one are members of a group.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub instances: u16,
+    /// How long one poll of a member blocks at most.
+    #[serde(default = "poll_timeout")]
+    pub poll_timeout: Duration,
+    /// From the start of one process to that of the next.
+    #[serde(default)]
+    pub stagger: Duration,
+    /// Records go to a worker thread, and the next poll does not wait for it.
+    #[serde(default)]
+    pub hand_over: bool,
     /// When it starts; late, it finds a backlog.
     #[serde(default)]
     pub start: Duration,
@@ -537,6 +550,9 @@ const fn three() -> u16 {
 }
 const fn one() -> u16 {
     1
+}
+const fn poll_timeout() -> Duration {
+    millis(100)
 }
 const fn java() -> Profile {
     Profile::Java

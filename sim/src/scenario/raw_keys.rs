@@ -97,6 +97,8 @@ impl<K: Whose> JsonSchema for Settings<K> {
                     Kind::Int(..) => "number",
                     Kind::Flag => "true or false",
                     Kind::Word(_) => "word",
+                    Kind::Words(_) => "words between commas",
+                    Kind::Text => "text",
                 };
                 let text = format!("{unit}; default of {} ({})", defaults.join(", "), key.source);
                 let types = json!(["string", "integer", "boolean"]);

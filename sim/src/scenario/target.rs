@@ -13,8 +13,10 @@ pub struct Names<'a> {
     pub topics: &'a [(String, u16)],
     /// Applications with their instances, in order.
     pub applications: &'a [(String, u16)],
-    /// Readers, in order.
-    pub readers: &'a [String],
+    /// Readers with their instances, in order.
+    pub readers: &'a [(String, u16)],
+    /// Groups, in order.
+    pub groups: &'a [String],
     /// Declared machines, in order.
     pub machines: &'a [String],
 }
@@ -31,9 +33,11 @@ const FORMS: &[&str] = &[
     "other brokers",
     "broker that leads none of TOPIC",
     "coordinator of NAME",
+    "coordinator of group NAME",
     "application NAME",
     "application NAME/N",
     "reader NAME",
+    "reader NAME/N",
     "all clients",
     "machine NAME",
 ];
@@ -62,31 +66,18 @@ impl Names<'_> {
                 let names = self.applications.iter().map(|a| a.0.as_str());
                 Ok(Target::CoordinatorOf(place("application", name, names)? as u16))
             }
+            ["coordinator", "of", "group", name] => {
+                let names = self.groups.iter().map(String::as_str);
+                Ok(Target::CoordinatorOfGroup(place("group", name, names)? as u16))
+            }
             ["broker", "that", "leads", "none", "of", t] => Ok(Target::LeadsNoneOf(self.topic(t)?)),
             ["application", name] => {
-                let (name, instance) = match name.rsplit_once('/') {
-                    Some((name, n)) => (name, Some(n)),
-                    None => (name, None),
-                };
-                let names = self.applications.iter().map(|a| a.0.as_str());
-                let at = place("application", name, names)?;
-                let instance = match instance {
-                    None => None,
-                    Some(n) => match n.parse::<u16>() {
-                        Ok(n) if n < self.applications[at].1 => Some(n),
-                        _ => {
-                            let last = self.applications[at].1 - 1;
-                            return Err((
-                                format!("{name} has no instance {n}"),
-                                Some(format!("instances are 0 to {last}")),
-                            ));
-                        }
-                    },
-                };
-                Ok(Target::Application(at as u16, instance))
+                let (at, instance) = instance("application", name, self.applications)?;
+                Ok(Target::Application(at, instance))
             }
             ["reader", name] => {
-                Ok(Target::Reader(place("reader", name, self.readers.iter().map(String::as_str))? as u16))
+                let (at, instance) = instance("reader", name, self.readers)?;
+                Ok(Target::Reader(at, instance))
             }
             ["machine", name] => {
                 Ok(Target::Machine(place("machine", name, self.machines.iter().map(String::as_str))? as u16))
@@ -130,6 +121,26 @@ impl Names<'_> {
     }
 }
 
+/// Reads `shop` or `shop/1`.
+fn instance(what: &str, text: &str, list: &[(String, u16)]) -> Result<(u16, Option<u16>), (String, Option<String>)> {
+    let (name, number) = match text.rsplit_once('/') {
+        Some((name, n)) => (name, Some(n)),
+        None => (text, None),
+    };
+    let at = place(what, name, list.iter().map(|a| a.0.as_str()))?;
+    let number = match number {
+        None => None,
+        Some(n) => match n.parse::<u16>() {
+            Ok(n) if n < list[at].1 => Some(n),
+            _ => {
+                let help = format!("instances are 0 to {}", list[at].1 - 1);
+                return Err((format!("{name} has no instance {n}"), Some(help)));
+            }
+        },
+    };
+    Ok((at as u16, number))
+}
+
 fn place<'a>(
     what: &str,
     name: &str,
@@ -152,7 +163,10 @@ mod tests {
     #[test]
     fn targets_read_as_people_write_them() {
         let (topics, applications) = ([("events".to_owned(), 6)], [("shop".to_owned(), 2)]);
-        let names = Names { brokers: 3, topics: &topics, applications: &applications, readers: &[], machines: &[] };
+        let groups = ["billing".to_owned()];
+        let (applications, groups) = (&applications, &groups);
+        let names = Names { brokers: 3, topics: &topics, applications, readers: &[], groups, machines: &[] };
+        assert_eq!(names.target("coordinator of group billing"), Ok(Target::CoordinatorOfGroup(0)));
         assert_eq!(names.target("controller"), Ok(Target::Controller));
         assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));
         assert_eq!(names.target("application shop/1"), Ok(Target::Application(0, Some(1))));

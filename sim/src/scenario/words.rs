@@ -22,7 +22,9 @@ impl Scenario {
             Target::LeadsNoneOf(t) => format!("broker that leads none of {}", topic(t)),
             Target::Application(a, None) => format!("application {}", self.applications[usize::from(a)].name),
             Target::Application(a, Some(n)) => format!("application {}/{n}", self.applications[usize::from(a)].name),
-            Target::Reader(r) => format!("reader {}", self.readers[usize::from(r)].name),
+            Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
+            Target::Reader(r, None) => format!("reader {}", self.readers[usize::from(r)].name),
+            Target::Reader(r, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(r)].name),
             Target::AllClients => "all clients".into(),
             Target::Machine(m) => format!("machine {}", self.machines[usize::from(m)].name),
         }

@@ -78,7 +78,7 @@ impl History {
             producers: vec!["shop".into()],
             idempotent: vec![true],
             acks: vec![-1],
-            readers: vec![ReaderInfo { name: "reader".into(), committed: false, topics: vec![0] }],
+            readers: vec![ReaderInfo { name: "reader".into(), committed: false, topics: vec![0], group: None }],
             elr: true,
         };
         let mut h = Self {

@@ -5,6 +5,7 @@ mod cluster;
 mod hash;
 pub mod java;
 pub mod java_consumer;
+mod moved;
 mod network;
 pub mod rdkafka;
 pub mod rdkafka_consumer;
@@ -12,6 +13,7 @@ mod slice;
 
 pub use super::hash_order::TopicHashes;
 pub use cluster::{ClusterView, Leader};
+pub use moved::Moved;
 pub use hash::{consistent_random, crc32, murmur2, partition_for_hash};
 pub use network::{Completed, Lost, Network, Outcome};
 pub use slice::Slice;

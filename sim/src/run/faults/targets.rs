@@ -1,7 +1,7 @@
 //! Whom a symbolic target means now.
 
 use crate::run::Stage;
-use crate::run::internal::coordinators;
+use crate::run::internal::{coordinators, group_coordinators};
 use crate::scenario::data::{Fault, Scenario, Target};
 use crate::world::World;
 use model::actor::Actor;
@@ -21,6 +21,9 @@ pub(super) struct Plan {
     pub(super) all_topics: Vec<TopicId>,
     /// Partition of `__transaction_state` of each application.
     coordinators: Vec<Option<TopicPartition>>,
+    /// Partition of `__consumer_offsets` of each group.
+    group_coordinators: Vec<TopicPartition>,
+    groups: Vec<String>,
     applications: Vec<String>,
     readers: Vec<String>,
     machines: Vec<String>,
@@ -51,6 +54,8 @@ impl Plan {
             topics: scenario.topics.iter().map(|t| t.name.clone()).collect(),
             all_topics: scenario.topics.iter().map(|t| t.id).collect(),
             coordinators: coordinators(scenario),
+            group_coordinators: group_coordinators(scenario),
+            groups: scenario.groups.clone(),
             applications: scenario.applications.iter().map(|a| a.name.clone()).collect(),
             readers: scenario.readers.iter().map(|r| r.name.clone()).collect(),
             machines: scenario.machines.iter().map(|m| m.name.clone()).collect(),
@@ -131,12 +136,16 @@ impl Plan {
             Target::AllBrokers => Some(self.nodes().collect()),
             Target::OtherBrokers => Some(self.nodes().filter(|p| !others.contains(p)).collect()),
             Target::CoordinatorOf(app) => single(node(self.leader(self.coordinators[usize::from(app)]?, world)?)),
+            Target::CoordinatorOfGroup(group) => {
+                single(node(self.leader(self.group_coordinators[usize::from(group)], world)?))
+            }
             Target::LeadsNoneOf(topic) => single(node(self.leads_none(topic, world)?)),
             Target::Application(i, Some(n)) => Some(vec![self.stage.applications[usize::from(i)][usize::from(n)]]),
             Target::Application(i, None) => Some(self.stage.applications[usize::from(i)].clone()),
-            Target::Reader(i) => Some(vec![self.stage.readers[usize::from(i)]]),
+            Target::Reader(i, Some(n)) => Some(vec![self.stage.readers[usize::from(i)][usize::from(n)]]),
+            Target::Reader(i, None) => Some(self.stage.readers[usize::from(i)].clone()),
             Target::AllClients => {
-                Some(self.stage.applications.iter().flatten().chain(&self.stage.readers).copied().collect())
+                Some(self.stage.applications.iter().chain(&self.stage.readers).flatten().copied().collect())
             }
             Target::Machine(m) => Some(self.stage.on_machine(u32::from(m)).collect()),
         }
@@ -189,17 +198,14 @@ impl Plan {
         if let Some(id) = self.stage.node_of(process) {
             return format!("broker {}", id.0);
         }
-        for (name, instances) in self.applications.iter().zip(&self.stage.applications) {
+        let applications = self.applications.iter().zip(&self.stage.applications).map(|(n, p)| ("application", n, p));
+        let readers = self.readers.iter().zip(&self.stage.readers).map(|(n, p)| ("reader", n, p));
+        for (what, name, instances) in applications.chain(readers) {
             if let Some(n) = instances.iter().position(|p| *p == process) {
-                return if instances.len() == 1 {
-                    format!("application {name}")
-                } else {
-                    format!("application {name}/{n}")
-                };
+                return if instances.len() == 1 { format!("{what} {name}") } else { format!("{what} {name}/{n}") };
             }
         }
-        let reader = self.stage.readers.iter().position(|p| *p == process);
-        reader.map_or_else(|| format!("process {}", process.0), |i| format!("reader {}", self.readers[i]))
+        format!("process {}", process.0)
     }
     fn names(&self, processes: &[ProcessId]) -> String {
         processes.iter().map(|p| self.name(*p)).collect::<Vec<_>>().join(", ")
@@ -220,7 +226,9 @@ impl Plan {
             Target::LeadsNoneOf(topic) => format!("broker that leads none of {}", self.topics[usize::from(topic.0)]),
             Target::Application(i, None) => format!("application {}", self.applications[usize::from(i)]),
             Target::Application(i, Some(n)) => format!("application {}/{n}", self.applications[usize::from(i)]),
-            Target::Reader(i) => format!("reader {}", self.readers[usize::from(i)]),
+            Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
+            Target::Reader(i, None) => format!("reader {}", self.readers[usize::from(i)]),
+            Target::Reader(i, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(i)]),
             Target::AllClients => "all clients".into(),
             Target::Machine(m) => format!("machine {}", self.machines[usize::from(m)]),
         }

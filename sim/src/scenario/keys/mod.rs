@@ -12,6 +12,7 @@ pub use together::{Conflict, against_transactions, conflicts};
 use super::problem::nearest;
 use model::base::Millis;
 use std::fmt;
+use std::sync::Arc;
 
 /// Who reads a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +110,10 @@ pub enum Kind {
     Flag,
     /// One of these words; the second of a pair is the word it stands for.
     Word(&'static [(&'static str, &'static str)]),
+    /// Some of these words, between commas.
+    Words(&'static [(&'static str, &'static str)]),
+    /// Any text.
+    Text,
 }
 
 /// One key for some sides. A key whose defaults differ between sides has several rows.
@@ -174,12 +179,20 @@ impl Key {
                     Err(format!("`{}` is one of {}", self.name, list.join(", ")))
                 }
             },
+            Kind::Words(words) => {
+                let meant = |text: &str| words.iter().find(|(word, _)| *word == text.trim()).map(|(_, meant)| *meant);
+                let list: Option<Vec<_>> = text.split(',').map(meant).collect();
+                let known = || words.iter().map(|w| w.0).collect::<Vec<_>>().join(", ");
+                list.map(|list| Setting::Text(list.join(",").into()))
+                    .ok_or_else(|| format!("`{}` is a list of some of {}", self.name, known()))
+            }
+            Kind::Text => Ok(Setting::Text(text.into())),
         }
     }
 }
 
 /// The value of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// A number in the key's own unit.
     Int(i64),
@@ -187,6 +200,8 @@ pub enum Setting {
     Flag(bool),
     /// A word.
     Word(&'static str),
+    /// Text.
+    Text(Arc<str>),
 }
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -194,6 +209,7 @@ impl fmt::Display for Setting {
             Self::Int(n) => n.fmt(f),
             Self::Flag(b) => b.fmt(f),
             Self::Word(w) => w.fmt(f),
+            Self::Text(t) => t.fmt(f),
         }
     }
 }
@@ -204,7 +220,7 @@ pub struct Config {
     side: Side,
     rows: Vec<Row>,
 }
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     name: &'static str,
     setting: Setting,
@@ -224,7 +240,8 @@ impl Config {
     /// Sets a key that the side has, by its first name.
     pub fn set(&mut self, name: &str, setting: Setting) {
         let row = self.at(name);
-        self.rows[row] = Row { setting, set: true, ..self.rows[row] };
+        self.rows[row].setting = setting;
+        self.rows[row].set = true;
     }
     /// Gives a key another default (a topic's from its server) without marking it as set.
     pub fn set_default(&mut self, name: &str, setting: Setting) {
@@ -273,13 +290,20 @@ impl Config {
             other => panic!("`{name}` is {other}, not a word"),
         }
     }
+    /// Text. Panics as [`Config::int`] does.
+    pub fn text(&self, name: &str) -> Arc<str> {
+        match self.get(name) {
+            Setting::Text(text) => text,
+            other => panic!("`{name}` is {other}, not a text"),
+        }
+    }
     /// Any value. Panics where the side has no such key.
     pub fn get(&self, name: &str) -> Setting {
-        self.rows[self.at(name)].setting
+        self.rows[self.at(name)].setting.clone()
     }
     /// All keys in order of name: name, value, whether the scenario sets it.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Setting, bool)> {
-        self.rows.iter().map(|r| (r.name, r.setting, r.set))
+        self.rows.iter().map(|r| (r.name, r.setting.clone(), r.set))
     }
     fn at(&self, name: &str) -> usize {
         match self.rows.binary_search_by_key(&name, |r| r.name) {

@@ -1,7 +1,7 @@
 //! The table: one row a key and default. Sources name the section or rule of the fidelity spec (`kafka.md`).
 
 use super::{Key, Kind};
-use Kind::{Bytes, Flag, Int, Ms, Secs, Word};
+use Kind::{Bytes, Flag, Int, Ms, Secs, Text, Word, Words};
 
 /// Sides, one bit each: server, feature, topic.
 pub(super) const S: u16 = 1;
@@ -31,6 +31,20 @@ const fn key(
 ) -> Key {
     Key { name, aliases, sides, kind, default, source }
 }
+
+/// Java names the classes.
+const JAVA_ASSIGNORS: &[(&str, &str)] = &[
+    ("range", "range"),
+    ("roundrobin", "roundrobin"),
+    ("sticky", "sticky"),
+    ("cooperative-sticky", "cooperative-sticky"),
+    ("org.apache.kafka.clients.consumer.RangeAssignor", "range"),
+    ("org.apache.kafka.clients.consumer.RoundRobinAssignor", "roundrobin"),
+    ("org.apache.kafka.clients.consumer.StickyAssignor", "sticky"),
+    ("org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "cooperative-sticky"),
+];
+const RD_ASSIGNORS: &[(&str, &str)] =
+    &[("range", "range"), ("roundrobin", "roundrobin"), ("cooperative-sticky", "cooperative-sticky")];
 
 /// Every key the model acts on.
 #[rustfmt::skip]
@@ -90,6 +104,8 @@ pub const KEYS: &[Key] = &[
     key("add.partitions.to.txn.retry.backoff.max.ms", &[], S, Ms(0, INT), "100", "10, 4.8"),
     key("offsets.topic.num.partitions", &[], S, Int(1, INT), "50", "10, T-1"),
     key("offsets.topic.replication.factor", &[], S, Int(1, 32_767), "3", "10, T-1"),
+    key("offsets.retention.minutes", &[], S, Int(1, INT), "10080", "kafka/group_offsets"),
+    key("offsets.retention.check.interval.ms", &[], S, Ms(1, LONG), "600000", "kafka/group_offsets"),
     key("offsets.commit.timeout.ms", &[], S, Ms(1, INT), "5000", "10, 5.4"),
     key("group.initial.rebalance.delay.ms", &[], S, Ms(0, INT), "3000", "10, 5.4"),
     key("group.min.session.timeout.ms", &[], S, Ms(1, INT), "6000", "10, 5.4"),
@@ -178,6 +194,10 @@ pub const KEYS: &[Key] = &[
     key("max.poll.interval.ms", &[], JC | OC, Ms(1, INT), "300000", "10, X-13"),
     key("max.poll.interval.ms", &[], RC, Ms(1, 86_400_000), "300000", "10, X-13"),
     key("default.api.timeout.ms", &[], JC | OC, Ms(0, INT), "60000", "10"),
+    key("group.id", &[], JC | OC | RC, Text, "", "10, 5.4"),
+    key("group.instance.id", &[], JC | OC | RC, Text, "", "10, 5.4"),
+    key("partition.assignment.strategy", &[], JC | OC, Words(JAVA_ASSIGNORS), "range,cooperative-sticky", "kafka/assignors"),
+    key("partition.assignment.strategy", &[], RC, Words(RD_ASSIGNORS), "range,roundrobin", "kafka/assignors"),
     key("group.protocol", &[], JC | RC, Word(&[("classic", "classic"), ("consumer", "consumer")]), "classic", "10, 5.4"),
     key("session.timeout.ms", &[], JC | OC, Ms(1, INT), "45000", "10, 5.4"),
     key("session.timeout.ms", &[], RC, Ms(1, 3_600_000), "45000", "10, 5.4"),

@@ -115,6 +115,17 @@ fn consumer(config: &Config) -> Vec<Conflict> {
     if matches!(config.side(), Side::Consumer(Profile::Librdkafka)) {
         list.extend(backoffs(config));
     }
+    if config.text("group.id").is_empty() {
+        // Without a group nothing of it has an effect.
+        for key in ["group.instance.id", "partition.assignment.strategy", "enable.auto.commit", "auto.commit.interval.ms"] {
+            let off = key == "enable.auto.commit" && !config.flag(key);
+            if config.is_set(key) && !off {
+                list.push(conflict(key, "has an effect in a group alone: set group.id"));
+            }
+        }
+    } else if config.has("group.protocol") && config.word("group.protocol") == "consumer" {
+        list.push(conflict("group.protocol", "members of KIP-848 are not covered yet: set classic"));
+    }
     list
 }
 
@@ -142,17 +153,17 @@ mod tests {
     fn a_transactional_producer_has_no_default_to_switch_off() {
         let refused = |keys: &[(&'static str, Setting)]| {
             let mut config = Config::defaults(Side::Producer(Profile::Java));
-            keys.iter().for_each(|(key, value)| config.set(key, *value));
+            keys.iter().for_each(|(key, value)| config.set(key, value.clone()));
             let mut all = conflicts(&mut config);
             all.extend(against_transactions(&config));
             all.into_iter().map(|c| c.key).collect::<Vec<_>>()
         };
         let (acks, off) = (("acks", Setting::Word("1")), ("enable.idempotence", Setting::Flag(false)));
         assert!(refused(&[]).is_empty());
-        assert_eq!(refused(&[acks]), ["acks"]);
+        assert_eq!(refused(&[acks.clone()]), ["acks"]);
         assert_eq!(refused(&[("retries", Setting::Int(0))]), ["retries"]);
         assert_eq!(refused(&[(IN_FLIGHT, Setting::Int(6))]), [IN_FLIGHT]);
-        assert_eq!(refused(&[acks, off]), ["enable.idempotence", "acks"]);
+        assert_eq!(refused(&[acks.clone(), off]), ["enable.idempotence", "acks"]);
         assert_eq!(refused(&[acks, ("enable.idempotence", Setting::Flag(true))]), ["acks"]);
     }
 

@@ -49,7 +49,7 @@ const SERVER: &str = "node.id broker.id broker.rack process.roles listeners adve
     metadata.max.retention.bytes leader.imbalance.per.broker.percentage replica.selector.class
     replica.fetch.auto.tuning fetch.purgatory.purge.interval.requests producer.purgatory.purge.interval.requests
     fetch.max.bytes max.incremental.fetch.session.cache.slots offset.metadata.max.bytes offsets.load.buffer.size
-    offsets.retention.minutes offsets.retention.check.interval.ms offsets.topic.segment.bytes offsets.topic.compression.codec
+    offsets.topic.segment.bytes offsets.topic.compression.codec
     transaction.state.log.load.buffer.size transaction.state.log.segment.bytes transaction.two.phase.commit.enable
     group.max.size group.coordinator.threads group.coordinator.append.linger.ms group.coordinator.rebalance.protocols
     group.consumer.max.size group.consumer.assignors group.consumer.migration.policy
@@ -77,8 +77,8 @@ const JAVA: &str = "bootstrap.servers client.id client.dns.lookup client.rack in
 const JAVA_PRODUCER: &str = "key.serializer value.serializer compression.type compression.gzip.level
     compression.lz4.level compression.zstd.level partitioner.class partitioner.adaptive.partitioning.enable
     partitioner.availability.timeout.ms metadata.max.idle.ms transactional.id transaction.two.phase.commit.enable";
-const JAVA_CONSUMER: &str = "key.deserializer value.deserializer group.id group.instance.id group.remote.assignor
-    partition.assignment.strategy allow.auto.create.topics check.crcs exclude.internal.topics
+const JAVA_CONSUMER: &str = "key.deserializer value.deserializer group.remote.assignor
+    allow.auto.create.topics check.crcs exclude.internal.topics
     internal.leave.group.on.close internal.throw.on.fetch.stable.offset.unsupported
     share.acknowledgement.mode";
 
@@ -96,6 +96,6 @@ const RDKAFKA: &str = "bootstrap.servers metadata.broker.list client.id client.r
 const RDKAFKA_PRODUCER: &str = "transactional.id compression.codec compression.type compression.level
     queue.buffering.backpressure.threshold queuing.strategy produce.offset.report delivery.report.only.error
     enable.gapless.guarantee sticky.partitioning.linger.ms dr_cb dr_msg_cb";
-const RDKAFKA_CONSUMER: &str = "group.id group.instance.id group.protocol.type group.remote.assignor
-    partition.assignment.strategy enable.auto.offset.store enable.partition.eof check.crcs offset.store.method
+const RDKAFKA_CONSUMER: &str = "group.protocol.type group.remote.assignor
+    enable.auto.offset.store enable.partition.eof check.crcs offset.store.method
     offset.store.path offset.store.sync.interval.ms auto.commit.enable consume.callback.max.messages message.max.bytes";

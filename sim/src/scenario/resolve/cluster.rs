@@ -33,7 +33,10 @@ impl Resolver<'_> {
                     Target::Application(app, None) => {
                         (0..names.applications[usize::from(app)].1).map(|n| Target::Application(app, Some(n))).collect()
                     }
-                    Target::Broker(_) | Target::Application(..) | Target::Reader(_) => vec![target],
+                    Target::Reader(reader, None) => {
+                        (0..names.readers[usize::from(reader)].1).map(|n| Target::Reader(reader, Some(n))).collect()
+                    }
+                    Target::Broker(_) | Target::Application(..) | Target::Reader(..) => vec![target],
                     _ => {
                         self.say(&path, "a machine runs `broker N`, `application NAME` or `reader NAME`");
                         continue;
@@ -53,7 +56,11 @@ impl Resolver<'_> {
         let applications = names.applications.iter().enumerate().flat_map(|(a, (name, instances))| {
             (0..*instances).map(move |n| (Target::Application(a as u16, Some(n)), format!("{name}-{n}")))
         });
-        let readers = names.readers.iter().enumerate().map(|(r, name)| (Target::Reader(r as u16), name.clone()));
+        let readers = names.readers.iter().enumerate().flat_map(|(r, (name, instances))| {
+            let many = *instances > 1;
+            let called = move |n| if many { format!("{name}-{n}") } else { name.clone() };
+            (0..*instances).map(move |n| (Target::Reader(r as u16, Some(n)), called(n)))
+        });
         for (process, name) in brokers.chain(applications).chain(readers) {
             if !placed.iter().any(|(p, _)| *p == process) {
                 placed.push((process, all.len()));
@@ -166,7 +173,7 @@ impl Resolver<'_> {
             Some(set.into_iter().collect())
         };
         match target {
-            Target::Broker(_) | Target::Application(_, Some(_)) | Target::Reader(_) => of(&|t| *t == target),
+            Target::Broker(_) | Target::Application(_, Some(_)) | Target::Reader(_, Some(_)) => of(&|t| *t == target),
             Target::Application(app, None) => of(&|t| matches!(t, Target::Application(a, _) if *a == app)),
             Target::AllBrokers => of(&|t| matches!(t, Target::Broker(_))),
             Target::AllClients => of(&|t| !matches!(t, Target::Broker(_))),

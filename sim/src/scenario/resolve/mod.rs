@@ -92,13 +92,15 @@ impl Resolver<'_> {
         self.unique("machines", raw.machines.iter().map(|m| m.name.as_str()));
         let topic_names: Vec<_> = raw.topics.iter().map(|t| (t.name.clone(), t.partitions)).collect();
         let application_names: Vec<_> = raw.applications.iter().map(|a| (a.name.clone(), a.instances)).collect();
-        let reader_names: Vec<_> = raw.readers.iter().map(|r| r.name.clone()).collect();
+        let reader_names: Vec<_> = raw.readers.iter().map(|r| (r.name.clone(), r.instances)).collect();
+        let groups = groups(raw);
         let machine_names: Vec<_> = raw.machines.iter().map(|m| m.name.clone()).collect();
         let names = Names {
             brokers: raw.cluster.brokers,
             topics: &topic_names,
             applications: &application_names,
             readers: &reader_names,
+            groups: &groups,
             machines: &machine_names,
         };
         let (machines, machine_of) = self.machines(&names);
@@ -107,6 +109,7 @@ impl Resolver<'_> {
         let applications = self.applications(&names, &machine_of);
         self.transaction_log(&cluster, &applications);
         let readers = self.readers(&names, &machine_of);
+        self.offsets_log(&cluster, &groups);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
         let expectations = self.expectations();
@@ -133,6 +136,7 @@ impl Resolver<'_> {
             topics,
             applications,
             readers,
+            groups,
             faults,
             expectations,
         })
@@ -256,6 +260,17 @@ impl Resolver<'_> {
         }
     }
 
+    /// Where there is a group, the cluster has to be able to create `__consumer_offsets`.
+    fn offsets_log(&mut self, cluster: &Cluster, groups: &[String]) {
+        let replicas = cluster.nodes.first().map_or(0, |n| n.config.int("offsets.topic.replication.factor"));
+        let nodes = cluster.nodes.len();
+        if !groups.is_empty() && replicas > nodes as i64 {
+            let what = "`__consumer_offsets` cannot be created: more replicas than nodes";
+            let help = format!("set offsets.topic.replication.factor to {nodes} at most; it is {replicas}");
+            self.advise(&[Key("cluster"), Key("config")], what, help);
+        }
+    }
+
     fn readers(&mut self, names: &Names<'_>, machine_of: &[(Target, usize)]) -> Vec<Reader> {
         let raw = self.raw;
         let mut list = Vec::new();
@@ -273,15 +288,30 @@ impl Resolver<'_> {
                 self.say(&path, format!("`{}` is also a topic: both would be one layer of the outcome", r.name));
             }
             let path = [Key("readers"), Item(i), Key("config")];
-            let config = self.config(&path, reader_defaults(r.profile), &r.config);
+            let config = self.config(&path, reader_defaults(r), &r.config);
+            let group = names.groups.iter().position(|g| **g == *config.text("group.id")).map(|g| g as u32);
+            if group.is_some() && raw.readers[..i].iter().any(|other| group_id(other) == group_id(r)) {
+                let path = [Key("readers"), Item(i), Key("config")];
+                self.advise(&path, "two readers are in one group", "members are `instances` of one reader");
+            }
+            if group.is_none() && (r.instances > 1 || r.hand_over) {
+                let key = if r.instances > 1 { "instances" } else { "hand-over" };
+                let path = [Key("readers"), Item(i), Key(key)];
+                self.advise(&path, "a reader without a group is one process", "set config.group.id");
+            }
+            let instance = |n| machine(machine_of, Target::Reader(i as u16, Some(n)));
             list.push(Reader {
                 name: r.name.clone(),
                 profile: r.profile,
                 topics,
                 config,
-                machine: machine(machine_of, Target::Reader(i as u16)),
+                instances: (0..r.instances).map(instance).collect(),
                 poll_every: r.poll_every.0,
                 record: r.record.0,
+                group,
+                poll_timeout: r.poll_timeout.0,
+                stagger: r.stagger.0,
+                hand_over: r.hand_over,
                 start: SimTime(r.start.0.0),
             });
         }
@@ -325,12 +355,28 @@ impl Resolver<'_> {
     }
 }
 
-/// Defaults of a reader: the client's own, except that it reads from the beginning and commits nothing, as it has no group.
-fn reader_defaults(profile: Profile) -> Config {
-    let mut config = Config::defaults(Side::Consumer(profile));
+/// Defaults of a reader: the client's own, except that it reads from the beginning, and without a group commits nothing.
+fn reader_defaults(reader: &super::raw::Reader) -> Config {
+    let mut config = Config::defaults(Side::Consumer(reader.profile));
     config.set_default("auto.offset.reset", Setting::Word("earliest"));
-    config.set_default("enable.auto.commit", Setting::Flag(false));
+    if group_id(reader).is_none() {
+        config.set_default("enable.auto.commit", Setting::Flag(false));
+    }
     config
+}
+/// `group.id` of a reader.
+fn group_id(reader: &super::raw::Reader) -> Option<&str> {
+    reader.config.map.get("group.id").and_then(Json::as_str).map(str::trim).filter(|id| !id.is_empty())
+}
+/// Every `group.id`, once.
+fn groups(raw: &Raw) -> Vec<String> {
+    let mut list: Vec<String> = Vec::new();
+    for id in raw.readers.iter().filter_map(group_id) {
+        if !list.iter().any(|known| known == id) {
+            list.push(id.to_owned());
+        }
+    }
+    list
 }
 
 fn machine(machine_of: &[(Target, usize)], process: Target) -> usize {

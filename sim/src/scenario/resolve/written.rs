@@ -9,10 +9,11 @@ use serde_json::Value as Json;
 /// The same file with every default written out. Kafka's keys that are not set begin with `#`.
 pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
     fn all<K>(config: &Config) -> Settings<K> {
-        let value = |setting| match setting {
+        let value = |setting: Setting| match setting {
             Setting::Int(n) => Json::from(n),
             Setting::Flag(b) => Json::from(b),
             Setting::Word(w) => Json::from(w),
+            Setting::Text(t) => Json::from(&*t),
         };
         Settings::new(
             config

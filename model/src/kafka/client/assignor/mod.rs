@@ -5,6 +5,7 @@
 
 mod constrained;
 mod general;
+mod leader;
 mod movements;
 mod range;
 mod round_robin;
@@ -14,6 +15,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use leader::divide;
 pub use range::range;
 pub use round_robin::round_robin;
 pub use sticky::{StickyAssignor, StickyKind};

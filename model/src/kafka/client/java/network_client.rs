@@ -63,8 +63,15 @@ struct InFlight {
     purpose: Purpose,
     api: u8,
     sent_at: Millis,
+    /// How long its answer may take.
+    timeout: Millis,
     /// It left completely; until then nothing more may be sent on the connection.
     written: bool,
+}
+impl InFlight {
+    fn late_at(&self) -> Millis {
+        self.sent_at.saturating_add(self.timeout)
+    }
 }
 
 /// What one poll brought.
@@ -243,8 +250,8 @@ impl NetworkClient {
     /// First instant at which a timeout, a back-off or the age of the metadata makes something due.
     pub fn next_due(&self, now: Millis) -> Millis {
         let mut due = self.states.next_setup_timeout().unwrap_or(Millis::MAX);
-        for oldest in self.in_flight.values().filter_map(VecDeque::front) {
-            due = due.min(oldest.sent_at + self.config.request_timeout + Millis(1));
+        for request in self.in_flight.values().flatten() {
+            due = due.min(request.late_at() + Millis(1));
         }
         if let (Some(since), Some(trigger)) = (self.attempts_since, self.config.rebootstrap_trigger) {
             due = due.min(since + trigger + Millis(1));
@@ -294,8 +301,8 @@ impl NetworkClient {
                 self.close(node);
                 self.disconnected(node, Lost::TimedOut, now, &mut polled);
             }
-            let oldest = self.in_flight.values().filter_map(VecDeque::front).map(|r| r.sent_at).min();
-            self.none_late_before = oldest.unwrap_or(now) + self.config.request_timeout;
+            let first = self.in_flight.values().flatten().map(InFlight::late_at).min();
+            self.none_late_before = first.unwrap_or_else(|| now + self.config.request_timeout);
         }
         self.maybe_rebootstrap(now, &mut polled);
         self.sleep_until = match self.config.sleep {
@@ -368,7 +375,8 @@ impl NetworkClient {
     fn push_request(&mut self, node: BrokerId, body: Request, purpose: Purpose, now: Millis) -> u32 {
         let correlation = self.correlation;
         self.correlation += 1;
-        let request = InFlight { correlation, purpose, api: body.key(), sent_at: now, written: false };
+        let timeout = self.config.request_timeout.max(body.least_timeout());
+        let request = InFlight { correlation, purpose, api: body.key(), sent_at: now, timeout, written: false };
         self.in_flight.or_default(node).push_back(request);
         self.unwritten = true;
         // The end of a connection can be known before a poll has seen it: then the request is lost at once.
@@ -428,9 +436,8 @@ impl NetworkClient {
         }
     }
     fn request_timed_out(&self, now: Millis) -> Vec<BrokerId> {
-        // They were sent in the order of their queue.
-        let late = |r: &InFlight| now - r.sent_at > self.config.request_timeout;
-        self.in_flight.iter().filter(|(_, q)| q.front().is_some_and(late)).map(|(node, _)| node).collect()
+        let late = |r: &InFlight| now > r.late_at();
+        self.in_flight.iter().filter(|(_, q)| q.iter().any(late)).map(|(node, _)| node).collect()
     }
     /// The connection is gone (`processDisconnection`): everything in flight on it is lost, and metadata is asked for,
     /// because the loss may come from it being stale.

@@ -14,6 +14,7 @@ mod fetcher;
 pub mod group;
 mod offset_fetcher;
 mod session;
+mod subscribed;
 mod subscription;
 
 pub use crate::kafka::client::TopicHashes;
@@ -25,6 +26,7 @@ pub use error::ConsumerError;
 pub use fetcher::Fetcher;
 pub use offset_fetcher::OffsetFetcher;
 pub use session::{FetchSession, SessionRequest};
+pub use subscribed::{PollError, SubscribedConsumer};
 pub use subscription::{FetchPosition, FetchState, PartitionState, SubscriptionState, current_leader};
 
 use crate::base::{BrokerId, LeaderEpoch, Millis, Offset, TopicPartition};
@@ -127,13 +129,27 @@ impl JavaConsumer {
 
     /// The part of a poll before the network is read.
     pub fn begin_poll(&mut self, now: Millis, net: &mut impl Network) -> Result<Option<Fetched>, ConsumerError> {
+        self.update_positions(now, net)?;
+        self.begin_fetches(now, net)
+    }
+    /// Validates and resets positions that need it (`updateFetchPositions`, less the committed offsets of a group, which are
+    /// looked up before).
+    pub(super) fn update_positions(&mut self, now: Millis, net: &mut impl Network) -> Result<(), ConsumerError> {
         let (subscription, channel, config) = (&mut self.subscription, &mut self.channel, &self.config);
         self.offsets.validate_positions(subscription, channel, config, now, net)?;
         if !subscription.all_positions_valid() {
             subscription.reset_initializing().map_err(ConsumerError::NoOffsetForPartition)?;
             self.offsets.reset_positions(subscription, channel, config, now, net)?;
         }
-        let fetched = self.buffer.collect(subscription, config, now, net)?;
+        Ok(())
+    }
+    /// Delivers what is buffered, else sends fetches (`pollForFetches`).
+    pub(super) fn begin_fetches(
+        &mut self,
+        now: Millis,
+        net: &mut impl Network,
+    ) -> Result<Option<Fetched>, ConsumerError> {
+        let fetched = self.buffer.collect(&mut self.subscription, &self.config, now, net)?;
         if !fetched.is_empty() {
             return Ok(Some(fetched));
         }

@@ -19,7 +19,7 @@ pub enum Role {
     Bootstrap,
     /// A node of the cluster.
     Node(BrokerId),
-    /// The logical connection to the transaction coordinator, bound to a node by FindCoordinator (K-22).
+    /// The logical connection to the transaction (of a consumer: group) coordinator, bound to a node by FindCoordinator (K-22).
     Coordinator,
 }
 

@@ -24,7 +24,7 @@ pub use config::{ConfigError, RdConfig};
 pub use connections::{ConnectionEvent, Connections, NetAction, NetInput};
 pub use errors::{PRODUCE, ProduceAction, RdError, TXN, TxnAction, TxnApi, TxnRow, produce_action, txn_action};
 pub use idempotence::Idempotence;
-pub use network::{RdNetwork, RdNetworkClient};
+pub use network::{COORDINATOR, CoordinatorNews, RdNetwork, RdNetworkClient};
 pub use partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid, retry_backoff};
 pub use producer::{ProducerEvent, RdProducer, Tag};
 pub use txn::{Call, CallError, EDGES, Transaction, TxnState};

@@ -30,7 +30,21 @@ pub struct RdNetwork {
     view: ClusterView,
     correlation: u32,
     completed: Vec<Completed>,
+    /// The logical connection to the group coordinator, if this instance is in a group.
+    coordinator: Option<Handle>,
+    news: Vec<CoordinatorNews>,
 }
+
+/// What the group coordinator's connection says (K-22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoordinatorNews {
+    /// It broke, or an attempt failed.
+    Down,
+    /// Its node is not in the metadata any more; the connection is bound to none.
+    Decommissioned,
+}
+/// In a [`Completed`]: the group coordinator's logical connection.
+pub const COORDINATOR: BrokerId = BrokerId(i32::MAX);
 
 impl RdNetwork {
     /// An instance created at `now` that reads `partitions`. Of `config` it uses what concerns connections; `stream` draws
@@ -51,8 +65,35 @@ impl RdNetwork {
             view: ClusterView::default(),
             correlation: 0,
             completed: Vec::new(),
+            coordinator: None,
+            news: Vec::new(),
             config,
         }
+    }
+
+    // ---- the group coordinator
+
+    /// Binds the logical connection to a node, or to none.
+    pub fn bind_coordinator(&mut self, node: Option<(BrokerId, Addr)>, now: Millis) {
+        let handle = self.net.coordinator(&self.config);
+        self.coordinator = Some(handle);
+        self.net.bind(handle, node, now, &self.config);
+    }
+    /// Whether it can be sent to.
+    pub fn coordinator_up(&self) -> bool {
+        self.coordinator.and_then(|handle| self.net.broker(handle)).is_some_and(|b| b.state == State::Up)
+    }
+    /// Sends to it, to be answered within `timeout`.
+    pub fn send_coordinator(&mut self, body: Request, timeout: Millis, now: Millis) -> u32 {
+        self.correlation += 1;
+        let tag = Asked::User { node: COORDINATOR, correlation: self.correlation, sent_at: now };
+        let handle = self.net.coordinator(&self.config);
+        self.net.send(handle, tag, body, now.saturating_add(timeout.max(self.config.socket_timeout())));
+        self.correlation
+    }
+    /// Takes out what its connection has said.
+    pub fn coordinator_news(&mut self) -> Vec<CoordinatorNews> {
+        std::mem::take(&mut self.news)
     }
     /// Takes what the network says.
     pub fn input(&mut self, input: NetInput) {
@@ -108,8 +149,11 @@ impl RdNetwork {
     fn on_event(&mut self, event: ConnectionEvent<Asked>, now: Millis) {
         match event {
             ConnectionEvent::Up(handle) => self.metadata.broker_up(handle, &mut self.net, &self.config, now),
-            ConnectionEvent::Lost(_) => self.metadata.broker_down(&mut self.net, &self.config, now),
-            ConnectionEvent::Failed(_) => {}
+            ConnectionEvent::Lost(handle) => {
+                self.coordinator_down(handle);
+                self.metadata.broker_down(&mut self.net, &self.config, now);
+            }
+            ConnectionEvent::Failed(handle) => self.coordinator_down(handle),
             ConnectionEvent::Answer { handle, tag: Asked::Metadata, result } => self.answered(handle, result, now),
             ConnectionEvent::Answer { tag: Asked::User { node, correlation, sent_at }, result, .. } => {
                 let outcome = match result {
@@ -125,7 +169,17 @@ impl RdNetwork {
         if let Ok(Reply::Metadata(reply)) = &result {
             self.view.brokers = reply.brokers.iter().map(|b| (b.id, b.addr)).collect();
         }
-        self.metadata.answered(handle, result, &mut self.net, &self.config, now);
+        let learned = self.metadata.answered(handle, result, &mut self.net, &self.config, now);
+        let bound = self.coordinator.and_then(|handle| self.net.broker(handle)?.bound);
+        if learned.is_some_and(|l| bound.is_some_and(|node| l.gone.contains(&node))) {
+            self.bind_coordinator(None, now);
+            self.news.push(CoordinatorNews::Decommissioned);
+        }
+    }
+    fn coordinator_down(&mut self, handle: Handle) {
+        if self.coordinator == Some(handle) {
+            self.news.push(CoordinatorNews::Down);
+        }
     }
     fn state(&self, node: BrokerId) -> Option<State> {
         self.net.node(node).map(|b| b.state)

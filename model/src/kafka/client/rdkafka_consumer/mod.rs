@@ -5,6 +5,7 @@
 
 mod broker;
 mod config;
+pub mod group;
 mod queue;
 mod toppar;
 
@@ -43,6 +44,8 @@ pub struct RdConsumer {
     queue: ConsumerQueue,
     in_flight: Vec<(BrokerId, u32, Purpose)>,
     metadata_version: Option<u64>,
+    /// How many partitions were added one by one.
+    added: u32,
 }
 
 impl RdConsumer {
@@ -60,6 +63,7 @@ impl RdConsumer {
             queue: ConsumerQueue::default(),
             in_flight: Vec::new(),
             metadata_version: None,
+            added: 0,
         }
     }
     /// Replaces the assignment; everything queued is dropped.
@@ -73,6 +77,25 @@ impl RdConsumer {
             toppar.version = old.iter().find(|t| t.tp == *tp).map_or(0, |t| t.version + 1);
             self.toppars.push(toppar);
         }
+    }
+    /// Takes partitions in addition (`rd_kafka_incremental_assign`).
+    pub fn add(&mut self, partitions: &[(TopicPartition, Start)]) {
+        self.metadata_version = None;
+        for (tp, start) in partitions {
+            let mut toppar = Toppar::new(*tp, *start, self.config.max_partition_fetch_bytes);
+            // Unlike any that an answer still on its way may name.
+            self.added += 1;
+            toppar.version = self.added << 16;
+            self.toppars.push(toppar);
+        }
+    }
+    /// Gives partitions up, with what is queued of them.
+    pub fn remove(&mut self, partitions: &[TopicPartition]) {
+        for tp in partitions {
+            self.queue.purge(*tp);
+            self.brokers.iter_mut().for_each(|b| b.remove(*tp));
+        }
+        self.toppars.retain(|t| !partitions.contains(&t.tp));
     }
     /// Moves a partition; what is queued or in flight of it is dropped.
     pub fn seek(&mut self, tp: TopicPartition, start: Start, now: Millis) {
@@ -106,6 +129,17 @@ impl RdConsumer {
     /// The application's position: after the last message it took.
     pub fn position(&self, tp: TopicPartition) -> Option<Offset> {
         self.toppars.iter().find(|t| t.tp == tp)?.app_position
+    }
+    /// Where the application stands. The client's own position is that of the last message taken: none before the first; with
+    /// nothing queued the application stands where the next fetch begins.
+    pub fn stands_at(&self, tp: TopicPartition) -> Option<Offset> {
+        let active = |t: &&Toppar| t.tp == tp && t.state == TopparState::Active;
+        let next = self.toppars.iter().find(active).filter(|_| self.queue.messages() == 0).map(|t| t.fetch_offset);
+        next.or_else(|| self.position(tp))
+    }
+    /// `auto.offset.reset`; `None` is `error`.
+    pub fn reset_policy(&self) -> Option<OffsetSpec> {
+        self.config.auto_offset_reset
     }
     /// The assigned partitions.
     pub fn toppars(&self) -> &[Toppar] {

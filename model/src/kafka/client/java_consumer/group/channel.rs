@@ -2,8 +2,9 @@
 
 use super::commit::CommitOwner;
 use super::state::{Generation, GroupError};
-use crate::base::{BrokerId, Millis};
+use crate::base::{BrokerId, Millis, Offset, TopicPartition};
 use crate::kafka::client::Network;
+use crate::kafka::client::java::NetworkClient;
 use crate::kafka::coordinator::group::messages::GroupRequest;
 use crate::kafka::messages::Request;
 use std::collections::VecDeque;
@@ -17,6 +18,15 @@ pub trait GroupNetwork: Network {
     fn disconnect(&mut self, node: BrokerId, now: Millis);
 }
 
+impl GroupNetwork for NetworkClient {
+    fn send_group(&mut self, node: BrokerId, body: GroupRequest, now: Millis) -> u32 {
+        self.send(node, Request::Group(body), true, now)
+    }
+    fn disconnect(&mut self, node: BrokerId, now: Millis) {
+        Self::disconnect(self, node, now);
+    }
+}
+
 /// What a request was sent for.
 #[derive(Clone, Debug)]
 pub enum Purpose {
@@ -28,8 +38,8 @@ pub enum Purpose {
     Sync(Generation),
     /// Heartbeat, likewise.
     Heartbeat(Generation),
-    /// OffsetCommit, likewise, and for whom.
-    Commit(Generation, CommitOwner),
+    /// OffsetCommit, likewise, for whom, and of what.
+    Commit(Generation, CommitOwner, Vec<(TopicPartition, Offset)>),
     /// OffsetFetch.
     Committed,
     /// LeaveGroup.

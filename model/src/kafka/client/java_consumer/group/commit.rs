@@ -169,9 +169,9 @@ impl GroupMember {
             generation: generation.id,
             version: 9,
             retention: None,
-            offsets,
+            offsets: offsets.clone(),
         });
-        self.channel.send(node, Outgoing::Group(body), Purpose::Commit(generation, owner), now);
+        self.channel.send(node, Outgoing::Group(body), Purpose::Commit(generation, owner, offsets), now);
     }
     pub(super) fn on_commit(
         &mut self,

@@ -32,6 +32,10 @@ impl GroupMember {
         }
         self.coordinator.is_none()
     }
+    /// Whether a blocking call waits for the result of a look-up.
+    pub(super) const fn is_awaited(&self) -> bool {
+        self.find.awaited
+    }
     /// An answer said that it is not the coordinator: its connection is ended.
     pub(super) fn mark_unknown(&mut self, net: &mut impl GroupNetwork, now: Millis) {
         if let Some(node) = self.coordinator.take() {
@@ -96,9 +100,13 @@ impl GroupMember {
         self.channel.send(node, Outgoing::Plain(body), Purpose::Find, now);
         true
     }
-    /// Whether the result of a look-up is there already.
-    pub(super) const fn is_found(&self) -> bool {
-        matches!(self.find.result, FindResult::Done(_))
+    /// Forgets the result of a look-up that failed, unless a call waits for it; true if there was one.
+    pub(super) fn forget_failed_look_up(&mut self) -> bool {
+        let failed = !self.find.awaited && matches!(self.find.result, FindResult::Done(Err(_)));
+        if failed {
+            self.find.result = FindResult::No;
+        }
+        failed
     }
     /// The result of the look-up as it stands.
     pub(super) const fn found_result(&self) -> Option<Result<(), GroupError>> {

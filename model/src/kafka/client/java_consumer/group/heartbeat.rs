@@ -22,12 +22,24 @@ pub struct Heartbeat {
     failures: u32,
     failure: Option<GroupError>,
     now: Millis,
+    /// The thread waits: it looks for the coordinator from time to time.
+    asleep_until: Millis,
 }
 
 impl Heartbeat {
     /// Of a member that has not joined.
     pub const fn new(now: Millis) -> Self {
-        Self { enabled: false, in_flight: false, next: now, session: now, polled: now, failures: 0, failure: None, now }
+        Self {
+            enabled: false,
+            in_flight: false,
+            next: now,
+            session: now,
+            polled: now,
+            failures: 0,
+            failure: None,
+            now,
+            asleep_until: now,
+        }
     }
     /// The application polls; a failure of the thread is thrown here.
     pub(super) const fn polled(&mut self, now: Millis) -> Result<(), GroupError> {
@@ -58,7 +70,8 @@ impl Heartbeat {
             return Millis::MAX;
         }
         let next = if self.in_flight { Millis::MAX } else { self.next };
-        next.min(self.session + config.session_timeout).min(self.polled + config.max_poll_interval)
+        let due = next.min(self.session + config.session_timeout).min(self.polled + config.max_poll_interval);
+        due.max(self.asleep_until)
     }
 }
 
@@ -67,14 +80,20 @@ impl GroupMember {
     /// silence (K-30), and leaves when the application has not polled for `max.poll.interval.ms`.
     pub fn beat(&mut self, net: &mut impl GroupNetwork, now: Millis) {
         self.heartbeat.now = now;
-        if !self.heartbeat.enabled || self.state == MemberState::Unjoined {
+        // Until JoinGroup is answered (`hasNotJoinedGroup`).
+        if matches!(self.state, MemberState::Unjoined | MemberState::PreparingRebalance) {
+            self.heartbeat.enabled = false;
+        }
+        if !self.heartbeat.enabled || now < self.heartbeat.asleep_until {
             return;
         }
         if self.coordinator_unknown(net, now) {
-            if !self.is_found() {
+            // A look-up that nobody waits for is forgotten when it has failed: the next round asks again.
+            if !self.forget_failed_look_up() {
                 self.look_up(net, now);
                 self.turn(net, now);
             }
+            self.heartbeat.asleep_until = now + self.config.retry_backoff;
         } else if now - self.heartbeat.session >= self.config.session_timeout {
             self.mark_unknown(net, now);
         } else if now - self.heartbeat.polled >= self.config.max_poll_interval {
@@ -83,6 +102,10 @@ impl GroupMember {
         } else if now >= self.heartbeat.next && !self.heartbeat.in_flight {
             self.send_heartbeat(net, now);
         }
+    }
+    /// When the heartbeat thread has something to do by the clock alone.
+    pub fn beat_at(&self, now: Millis) -> Millis {
+        self.heartbeat.deadline(&self.config).max(now + Millis(1))
     }
     /// Sends a heartbeat now.
     pub fn send_heartbeat(&mut self, net: &mut impl GroupNetwork, now: Millis) {

@@ -2,15 +2,14 @@
 
 use super::channel::{GroupNetwork, Outgoing, Purpose};
 use super::{Generation, GroupError, GroupEvent, GroupMember, MemberState, Timer};
-use crate::base::{Millis, Offset, TopicId, TopicPartition};
+use crate::base::{Millis, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
-use crate::kafka::client::assignor::{Assignor, Members, NamedPartition, Subscription, Topics};
+use crate::kafka::client::assignor::{Assignor, divide};
 use crate::kafka::coordinator::group::Name;
 use crate::kafka::coordinator::group::messages::{
     ConsumerSubscription, GroupRequest, JoinGroupReply, JoinGroupRequest, JoinProtocol, LeaveGroupRequest,
     MemberAssignment, ProtocolMetadata, SyncGroupReply, SyncGroupRequest,
 };
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// JoinGroup and SyncGroup together (`joinFuture`).
@@ -285,13 +284,7 @@ impl GroupMember {
         self.reset_and_rejoin(true);
     }
 
-    // ---- the leader's part
-
-    fn topic_name(&self, topic: TopicId) -> Name {
-        let known = self.config.topic_names.get(usize::from(topic.0));
-        known.cloned().unwrap_or_else(|| Name::from(format!("topic-{}", topic.0)))
-    }
-    /// Divides the partitions of everybody's topics (`onLeaderElected`).
+    /// The leader divides the partitions of everybody's topics.
     fn assign(&mut self, reply: &JoinGroupReply, net: &impl GroupNetwork) -> Vec<(Name, MemberAssignment)> {
         let protocol = self.generation.protocol.clone().unwrap_or_else(|| Name::from(""));
         if reply.skip_assignment {
@@ -300,41 +293,7 @@ impl GroupMember {
         if self.assignor.as_ref().is_none_or(|a| a.name() != &*protocol) {
             self.assignor = Assignor::named(&protocol, self.fixes);
         }
-        let mut numbers: BTreeMap<Name, TopicId> = BTreeMap::new();
-        let mut topics = Topics::new();
-        for tp in net.view().leaders.keys() {
-            let name = self.topic_name(tp.topic);
-            *topics.entry(Arc::clone(&name)).or_insert(0) += 1;
-            numbers.insert(name, tp.topic);
-        }
-        let named = |list: &[TopicPartition]| -> Vec<NamedPartition> {
-            list.iter().map(|tp| (self.topic_name(tp.topic), tp.partition)).collect()
-        };
-        let members: Members = reply
-            .members
-            .iter()
-            .map(|member| {
-                let subscription = match &member.metadata {
-                    ProtocolMetadata::Consumer(s) => Subscription {
-                        instance: member.instance.clone(),
-                        topics: s.topics.iter().map(|t| self.topic_name(*t)).collect(),
-                        owned: named(&s.owned),
-                        generation: (s.generation >= 0).then_some(s.generation),
-                        user_data: s.user_data.as_ref().map(|(list, generation)| (named(list), *generation)),
-                    },
-                    ProtocolMetadata::Opaque(_) => Subscription::default(),
-                };
-                (Arc::clone(&member.id), subscription)
-            })
-            .collect();
         let Some(assignor) = &mut self.assignor else { return Vec::new() };
-        let assignment = assignor.assign(&topics, &members);
-        let partitions = |list: Vec<NamedPartition>| -> Arc<[TopicPartition]> {
-            let number = |(name, partition): NamedPartition| {
-                numbers.get(&name).map(|topic| TopicPartition { topic: *topic, partition })
-            };
-            list.into_iter().filter_map(number).collect()
-        };
-        assignment.into_iter().map(|(id, list)| (id, MemberAssignment::Partitions(partitions(list)))).collect()
+        divide(assignor, &reply.members, net.view().leaders.keys().copied(), &self.config.topic_names)
     }
 }

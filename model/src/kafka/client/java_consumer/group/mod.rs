@@ -42,6 +42,8 @@ pub enum GroupEvent {
     Lost(Vec<TopicPartition>),
     /// The callback of an asynchronous commit.
     Committed(CommitId, Result<(), CommitError>),
+    /// A commit, whoever made it, was acknowledged.
+    Stored(Vec<(TopicPartition, Offset)>),
     /// A heartbeat was answered, or lost.
     Heartbeat(Result<(), GroupError>),
 }
@@ -145,7 +147,8 @@ impl GroupMember {
         self.invoke_callbacks()?;
         if self.config.topics.is_some() {
             self.heartbeat.polled(timer.now)?;
-            if self.coordinator_unknown(net, timer.now) && !self.ensure_ready(timer, net)? {
+            // A call that is inside the look-up goes on there.
+            if (self.is_awaited() || self.coordinator_unknown(net, timer.now)) && !self.ensure_ready(timer, net)? {
                 return Ok(false);
             }
             if (self.rejoin_needed || self.join != Join::No) && !self.ensure_active(timer.now, &consumed, net)? {
@@ -189,7 +192,10 @@ impl GroupMember {
             (Purpose::Heartbeat(sent), GroupOutcome::Reply(GroupReply::Heartbeat(error))) => {
                 self.on_heartbeat(&sent, *error, net, now);
             }
-            (Purpose::Commit(sent, owner), GroupOutcome::Reply(GroupReply::OffsetCommit(whole, errors))) => {
+            (Purpose::Commit(sent, owner, offsets), GroupOutcome::Reply(GroupReply::OffsetCommit(whole, errors))) => {
+                if whole.is_ok() && errors.iter().all(|(_, error)| error.is_ok()) {
+                    self.events.push(GroupEvent::Stored(offsets));
+                }
                 self.on_commit(&sent, owner, *whole, errors, net, now);
             }
             (Purpose::Committed, GroupOutcome::Reply(GroupReply::OffsetFetch(whole, offsets))) => {
@@ -209,7 +215,7 @@ impl GroupMember {
             Purpose::Find => self.found(Err(error), net, now),
             Purpose::Join(_) | Purpose::Sync(_) => self.join = Join::Done(Err(error)),
             Purpose::Heartbeat(_) => self.heartbeat_ended(Err(error), now),
-            Purpose::Commit(_, owner) => self.commit_ended(owner, Err(error)),
+            Purpose::Commit(_, owner, _) => self.commit_ended(owner, Err(error)),
             Purpose::Committed => self.committed_ended(Err(error)),
             Purpose::Leave => {}
         }
