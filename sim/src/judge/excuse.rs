@@ -21,10 +21,14 @@ pub enum Excuse {
     AcksNotAll,
     /// a reader was reset and reads again.
     ReaderReset,
+    /// a reader of uncommitted data is given aborted and open transactions too.
+    ReadUncommitted,
+    /// T-32: the coordinator, or a partition, has lost what it knew of a transaction; its end cannot be written.
+    CompletionStopped,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -32,6 +36,8 @@ impl Excuse {
         Self::NotIdempotent,
         Self::AcksNotAll,
         Self::ReaderReset,
+        Self::ReadUncommitted,
+        Self::CompletionStopped,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -43,6 +49,8 @@ impl Excuse {
             Self::NotIdempotent => "enable.idempotence=false",
             Self::AcksNotAll => "acks=0 or 1",
             Self::ReaderReset => "X-30, X-31",
+            Self::ReadUncommitted => "read_uncommitted",
+            Self::CompletionStopped => "T-32",
         }
     }
     /// What the rule says, for people.
@@ -57,6 +65,10 @@ impl Excuse {
             Self::NotIdempotent => "without idempotence a retry may double and reorder",
             Self::AcksNotAll => "without acks=all an acknowledged record may not have been replicated",
             Self::ReaderReset => "a reader whose position was reset reads again",
+            Self::ReadUncommitted => "a reader of uncommitted data is given aborted and open transactions too",
+            Self::CompletionStopped => {
+                "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"
+            }
         }
     }
 }
@@ -112,6 +124,8 @@ pub struct Excuses {
     /// Process of each producer, by number.
     producers: Vec<Option<ProcessId>>,
     rereads: BTreeSet<u16>,
+    /// Transactional ids, by number, whose coordinator has given a completion up last.
+    stopped: BTreeSet<u32>,
 }
 impl Excuses {
     /// Enters a loss of committed records.
@@ -159,6 +173,12 @@ impl Excuses {
     pub fn given_twice(&self, reader: u16) -> Option<Excuse> {
         self.rereads.contains(&reader).then_some(Excuse::ReaderReset)
     }
+    /// Excuse for a transaction of an id that neither ends nor lets another begin: a loss by rule has put coordinator and
+    /// partitions at odds (T-32).
+    pub fn stopped(&self, id: u32) -> Option<Excuse> {
+        let lost = self.losses.iter().any(|l| l.excuse.is_some());
+        (lost && self.stopped.contains(&id)).then_some(Excuse::CompletionStopped)
+    }
     fn process_of(&self, producer: u16) -> Option<ProcessId> {
         self.producers.get(usize::from(producer)).copied().flatten()
     }
@@ -179,6 +199,12 @@ impl Observer for Excuses {
                 let restarted = self.starts.get(&process).is_some_and(|n| *n > 1);
                 let cut = self.cut.contains(&(process, tp));
                 self.out_of_order = restarted || cut || self.losses.iter().any(|l| l.tp == tp);
+            }
+            Event::CompletionStopped { id, .. } => {
+                self.stopped.insert(id);
+            }
+            Event::TransactionState { id, stored: true, .. } => {
+                self.stopped.remove(&id);
             }
             Event::SendFailed { .. } => {
                 self.failed.insert(process);

@@ -67,7 +67,9 @@ impl LivenessLaw {
             if blocked {
                 continue;
             }
-            let excuse = if end.fatal.contains(&sent.producer) { end.excuses.fatal(sent.producer) } else { None };
+            let fatal = if end.fatal.contains(&sent.producer) { end.excuses.fatal(sent.producer) } else { None };
+            // The number of a producer is that of its transactional id.
+            let excuse = fatal.or_else(|| end.excuses.stopped(u32::from(sent.producer)));
             out.1.add_with(Self::NAME, "undecided", excuse, || Violation {
                 at: end.now,
                 law: Self::NAME,

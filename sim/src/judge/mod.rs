@@ -29,6 +29,7 @@ mod order;
 mod replication;
 mod sequences;
 mod stalls;
+mod tally;
 
 pub use chunked::Chunked;
 pub use controller::ControllerLaw;
@@ -43,6 +44,7 @@ pub use order::OrderLaw;
 pub use replication::{ReplicationLaw, Told};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
+pub use tally::{Account, Ended, Tally};
 
 use crate::world::Observer;
 use model::base::{Addr, Event, ProcessId, Shown, SimTime, TopicPartition};
@@ -149,6 +151,8 @@ pub struct Judge {
     pub excuses: Excuses,
     /// Times without acknowledgements.
     pub stalls: Stalls,
+    /// What each producer's side comes to.
+    pub tally: Tally,
     /// What occurred, how often.
     pub coverage: Coverage,
 }
@@ -165,7 +169,8 @@ impl Judge {
             sequences: SequenceLaw,
             liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
-            stalls: Stalls::default(),
+            stalls: Stalls::new(cast),
+            tally: Tally::new(cast),
             coverage: Coverage::default(),
         }
     }
@@ -201,6 +206,7 @@ impl Observer for Judge {
         let of_a_batch = of_a_batch(event);
         self.coverage.event(at, id, cause, process, event);
         if !of_a_batch {
+            self.tally.event(at, id, cause, process, event);
             self.excuses.event(at, id, cause, process, event);
         }
         self.replication.event(at, id, cause, process, event);
@@ -223,6 +229,13 @@ impl Observer for Judge {
             self.excuses.reread(reader);
         }
         self.stalls.decided(at, shown, &self.ledger);
+        self.tally.shown(at, process, shown);
+    }
+    fn died(&mut self, _: SimTime, process: ProcessId) {
+        if let Some(producer) = self.tally.producer(process) {
+            let forgotten = self.layer.forget(producer, &self.ledger);
+            self.tally.forgotten(producer, forgotten);
+        }
     }
     fn message(&mut self, at: SimTime, to: Addr, from: Addr, name: &'static str, bytes: u32) {
         self.coverage.message(at, to, from, name, bytes);

@@ -9,6 +9,7 @@ use crate::world::{HostSpec, Link, World, WorldSpec};
 use model::actor::{Actor, ActorConfig};
 use model::app::{
     Batching, ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig,
+    TransactionalClient,
 };
 use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicPartition};
 use model::kafka::broker::FetcherConfig;
@@ -78,10 +79,13 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             let number = cast.idempotent.len() as u16;
             cast.idempotent.push(idempotent(app));
             cast.acks.push(acks(&app.config));
+            cast.commit_every.push(app.transaction.map_or(Nanos::ZERO, |(_, every)| every));
             let partitions = scenario.topics[usize::from(app.topic.0)].assignment.len() as u16;
             let client = producer_client(app, number, partitions, &bootstrap, &scenario.cluster.features);
             let config = ProducerAppConfig { number, topic: app.topic, client };
-            instances.push(world.add(*machine as u32, ActorConfig::Producer(Arc::new(config))));
+            let process = world.add(*machine as u32, ActorConfig::Producer(Arc::new(config)));
+            cast.senders.insert(process, number);
+            instances.push(process);
             stage.machine.push(*machine as u32);
         }
         stage.applications.push(instances);
@@ -220,6 +224,9 @@ const fn java(profile: Profile) -> JavaProfile {
 /// Whether the producer is meant to be idempotent: as set, or by the default of its version, cleared fixes or not.
 fn idempotent(app: &Application) -> bool {
     let c = &app.config;
+    if app.transaction.is_some() {
+        return true;
+    }
     if app.profile == Profile::Librdkafka || c.is_set("enable.idempotence") {
         return c.flag("enable.idempotence");
     }
@@ -295,14 +302,23 @@ fn producer_client(
     bootstrap: &Arc<[Addr]>,
     features: &Config,
 ) -> ProducerClientConfig {
+    let id = TransactionalId(u32::from(number));
     if let Some((rows, every)) = app.transaction {
-        let java = ProducerConfig {
-            transactional_id: Some(TransactionalId(u32::from(number))),
-            transaction_timeout: app.config.ms("transaction.timeout.ms"),
-            transaction_version: features.int("transaction.version") as u8,
-            ..java_producer(app, bootstrap)
+        let client = match app.profile {
+            Profile::Librdkafka => TransactionalClient::Librdkafka {
+                config: Box::new(rd_instance(&app.config).in_transactions(id)),
+                bootstrap: Arc::clone(bootstrap),
+                partitioner: partitioner(&app.config),
+                partitions,
+            },
+            Profile::Java | Profile::Java34 => TransactionalClient::Java(Box::new(ProducerConfig {
+                transactional_id: Some(id),
+                transaction_timeout: app.config.ms("transaction.timeout.ms"),
+                transaction_version: features.int("transaction.version") as u8,
+                ..java_producer(app, bootstrap)
+            })),
         };
-        return ProducerClientConfig::Transactional(Box::new(java), Batching { rows, every });
+        return ProducerClientConfig::Transactional(client, Batching { rows, every });
     }
     match app.profile {
         Profile::Librdkafka => ProducerClientConfig::Librdkafka {

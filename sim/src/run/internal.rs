@@ -85,15 +85,16 @@ pub(super) fn producers(scenario: &Scenario) -> Vec<String> {
     names.collect()
 }
 
-/// Where the transactional id of each application's first instance is kept, if it has one.
-pub(super) fn coordinators(scenario: &Scenario) -> Vec<Option<TopicPartition>> {
+/// Where the transactional id of each instance of each application is kept; nowhere if it has none.
+pub(super) fn coordinators(scenario: &Scenario) -> Vec<Vec<TopicPartition>> {
     let internal = Internal::of(scenario);
     let mut first = 0;
     let place = |app: &Application| {
-        let id = first;
-        first += app.instances.len() as u32;
-        let topic = internal.transaction_state.filter(|_| app.transaction.is_some())?;
-        Some(TopicPartition { topic, partition: internal.ids.partition(id, Internal::shape(scenario).0) })
+        let ids = first..first + app.instances.len() as u32;
+        first = ids.end;
+        let topic = internal.transaction_state.filter(|_| app.transaction.is_some());
+        let of = |id| Some(TopicPartition { topic: topic?, partition: internal.ids.partition(id, Internal::shape(scenario).0) });
+        ids.filter_map(of).collect()
     };
     scenario.applications.iter().map(place).collect()
 }

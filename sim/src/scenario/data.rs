@@ -262,8 +262,9 @@ pub enum Target {
     OtherBrokers,
     /// The node with the lowest number that leads no partition of the topic.
     LeadsNoneOf(TopicId),
-    /// The transaction coordinator of an application's first instance, by place in [`Scenario::applications`].
-    CoordinatorOf(u16),
+    /// The transaction coordinator of an instance of an application, by place in [`Scenario::applications`]; the first
+    /// instance if none is named.
+    CoordinatorOf(u16, u16),
     /// An application, by place in [`Scenario::applications`]; all instances if none is named.
     Application(u16, Option<u16>),
     /// A reader, by place in [`Scenario::readers`].

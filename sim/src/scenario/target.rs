@@ -31,6 +31,7 @@ const FORMS: &[&str] = &[
     "other brokers",
     "broker that leads none of TOPIC",
     "coordinator of NAME",
+    "coordinator of NAME/N",
     "application NAME",
     "application NAME/N",
     "reader NAME",
@@ -59,31 +60,13 @@ impl Names<'_> {
                 _ => Err((format!("there is no broker {n}"), Some(format!("brokers are 1 to {}", self.brokers)))),
             },
             ["coordinator", "of", name] => {
-                let names = self.applications.iter().map(|a| a.0.as_str());
-                Ok(Target::CoordinatorOf(place("application", name, names)? as u16))
+                let (at, instance) = self.application(name)?;
+                Ok(Target::CoordinatorOf(at, instance.unwrap_or(0)))
             }
             ["broker", "that", "leads", "none", "of", t] => Ok(Target::LeadsNoneOf(self.topic(t)?)),
             ["application", name] => {
-                let (name, instance) = match name.rsplit_once('/') {
-                    Some((name, n)) => (name, Some(n)),
-                    None => (name, None),
-                };
-                let names = self.applications.iter().map(|a| a.0.as_str());
-                let at = place("application", name, names)?;
-                let instance = match instance {
-                    None => None,
-                    Some(n) => match n.parse::<u16>() {
-                        Ok(n) if n < self.applications[at].1 => Some(n),
-                        _ => {
-                            let last = self.applications[at].1 - 1;
-                            return Err((
-                                format!("{name} has no instance {n}"),
-                                Some(format!("instances are 0 to {last}")),
-                            ));
-                        }
-                    },
-                };
-                Ok(Target::Application(at as u16, instance))
+                let (at, instance) = self.application(name)?;
+                Ok(Target::Application(at, instance))
             }
             ["reader", name] => {
                 Ok(Target::Reader(place("reader", name, self.readers.iter().map(String::as_str))? as u16))
@@ -98,6 +81,18 @@ impl Names<'_> {
                 };
                 Err((format!("`{text}` is no target"), Some(help)))
             }
+        }
+    }
+
+    /// Reads `shop` or `shop/1`: an application, and one of its instances.
+    fn application(&self, text: &str) -> Result<(u16, Option<u16>), (String, Option<String>)> {
+        let (name, instance) = text.rsplit_once('/').map_or((text, None), |(name, n)| (name, Some(n)));
+        let at = place("application", name, self.applications.iter().map(|a| a.0.as_str()))?;
+        let instances = self.applications[at].1;
+        let Some(n) = instance else { return Ok((at as u16, None)) };
+        match n.parse::<u16>() {
+            Ok(n) if n < instances => Ok((at as u16, Some(n))),
+            _ => Err((format!("{name} has no instance {n}"), Some(format!("instances are 0 to {}", instances - 1)))),
         }
     }
 
@@ -156,6 +151,9 @@ mod tests {
         assert_eq!(names.target("controller"), Ok(Target::Controller));
         assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));
         assert_eq!(names.target("application shop/1"), Ok(Target::Application(0, Some(1))));
+        assert_eq!(names.target("coordinator of shop"), Ok(Target::CoordinatorOf(0, 0)));
+        assert_eq!(names.target("coordinator of shop/1"), Ok(Target::CoordinatorOf(0, 1)));
+        assert_eq!(names.target("coordinator of shop/2").unwrap_err().1.unwrap(), "instances are 0 to 1");
         assert_eq!(names.target("broker 4").unwrap_err().1.unwrap(), "brokers are 1 to 3");
         assert_eq!(names.target("leader of event/3").unwrap_err().1.unwrap(), "did you mean `events`?");
         assert!(names.target("leader of events/6").unwrap_err().1.unwrap().contains("0 to 5"));

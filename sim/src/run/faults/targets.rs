@@ -19,8 +19,8 @@ pub(super) struct Plan {
     pub(super) stage: Stage,
     topics: Vec<String>,
     pub(super) all_topics: Vec<TopicId>,
-    /// Partition of `__transaction_state` of each application.
-    coordinators: Vec<Option<TopicPartition>>,
+    /// Partition of `__transaction_state` of each instance of each application that sends in transactions.
+    coordinators: Vec<Vec<TopicPartition>>,
     applications: Vec<String>,
     readers: Vec<String>,
     machines: Vec<String>,
@@ -130,7 +130,10 @@ impl Plan {
             }
             Target::AllBrokers => Some(self.nodes().collect()),
             Target::OtherBrokers => Some(self.nodes().filter(|p| !others.contains(p)).collect()),
-            Target::CoordinatorOf(app) => single(node(self.leader(self.coordinators[usize::from(app)]?, world)?)),
+            Target::CoordinatorOf(app, n) => {
+                let of = self.coordinators[usize::from(app)].get(usize::from(n)).copied()?;
+                single(node(self.leader(of, world)?))
+            }
             Target::LeadsNoneOf(topic) => single(node(self.leads_none(topic, world)?)),
             Target::Application(i, Some(n)) => Some(vec![self.stage.applications[usize::from(i)][usize::from(n)]]),
             Target::Application(i, None) => Some(self.stage.applications[usize::from(i)].clone()),
@@ -216,7 +219,8 @@ impl Plan {
             Target::AnyBroker => "any broker".into(),
             Target::AllBrokers => "all brokers".into(),
             Target::OtherBrokers => "other brokers".into(),
-            Target::CoordinatorOf(app) => format!("coordinator of {}", self.applications[usize::from(app)]),
+            Target::CoordinatorOf(app, 0) => format!("coordinator of {}", self.applications[usize::from(app)]),
+            Target::CoordinatorOf(app, n) => format!("coordinator of {}/{n}", self.applications[usize::from(app)]),
             Target::LeadsNoneOf(topic) => format!("broker that leads none of {}", self.topics[usize::from(topic.0)]),
             Target::Application(i, None) => format!("application {}", self.applications[usize::from(i)]),
             Target::Application(i, Some(n)) => format!("application {}/{n}", self.applications[usize::from(i)]),

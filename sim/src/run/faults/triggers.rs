@@ -4,7 +4,7 @@ use super::targets::Plan;
 use crate::scenario::data::{Trigger, TriggerEvent};
 use crate::world::{Observer, World};
 use model::actor::Actor;
-use model::base::{Event, ProcessId, SimTime, TopicPartition};
+use model::base::{Event, ProcessId, SimTime};
 use std::sync::Arc;
 
 /// Keeps the events that some trigger waits for, and nothing else: a part of the run's observer.
@@ -61,7 +61,7 @@ impl Triggers {
             let counts = w.left > 0
                 && w.trigger.traced() == Some(name)
                 && at >= w.trigger.from
-                && w.trigger.partition.is_none_or(|tp| partition_of(event) == Some(tp));
+                && w.trigger.partition.is_none_or(|tp| event.partition() == Some(tp));
             if counts && w.trigger.of.is_some() {
                 self.unsure.push((at, process, i));
             } else if counts {
@@ -101,34 +101,5 @@ impl Trigger {
             TriggerEvent::Traced(name) => Some(name),
             _ => None,
         }
-    }
-}
-
-/// The partition that an event is about.
-fn partition_of(event: &Event) -> Option<TopicPartition> {
-    match *event {
-        Event::PartitionChanged { tp, .. }
-        | Event::BecameLeader { tp, .. }
-        | Event::BecameFollower { tp, .. }
-        | Event::Appended { tp, .. }
-        | Event::Truncated { tp, .. }
-        | Event::HighWatermark { tp, .. }
-        | Event::ProduceAnswered { tp, .. }
-        | Event::Acked { tp, .. }
-        | Event::SendFailed { tp, .. }
-        | Event::Retried { tp, .. }
-        | Event::LogOpened { tp, .. }
-        | Event::Position { tp, .. } => Some(tp),
-        Event::ClientError { .. }
-        | Event::ProducerEpochBumped { .. }
-        | Event::ProducerFatal { .. }
-        | Event::Fencing { .. }
-        | Event::Registration { .. }
-        | Event::Quorum { .. }
-        | Event::Controller { .. }
-        | Event::MetadataApplied { .. }
-        | Event::Recovered { .. }
-        | Event::Connection { .. }
-        | Event::Note { .. } => None,
     }
 }

@@ -238,12 +238,7 @@ impl Resolver<'_> {
         if transaction.every.0 < Nanos::millis(1) {
             self.say(&path("transaction"), "a transaction takes at least one millisecond");
         }
-        if a.profile == Profile::Librdkafka {
-            let what = "transactions of a librdkafka application are not covered yet";
-            self.advise(&path("transaction"), what, "`java` and `java-3.4` are; see NOT_COVERED.md");
-        } else {
-            self.contradict(&path("config"), against_transactions(config));
-        }
+        self.contradict(&path("config"), against_transactions(a.profile, config));
     }
     /// Where an application sends in transactions, the cluster has to be able to create `__transaction_state`.
     fn transaction_log(&mut self, cluster: &Cluster, applications: &[Application]) {

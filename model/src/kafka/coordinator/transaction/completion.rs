@@ -2,7 +2,7 @@
 //! (kafka.md 4.10 to 4.12).
 
 use super::coordinator::TransactionCoordinator;
-use super::effects::Step;
+use super::effects::{Step, Told};
 use super::end_txn::{EndCallback, EndRequest};
 use super::markers::{Marker, PendingCompleteTxn};
 use super::metadata::TxnTransitMetadata;
@@ -126,7 +126,9 @@ impl TransactionCoordinator {
             }
         }
         if stop {
-            drop(self.markers.remove(id, number));
+            if self.markers.remove(id, number).is_some() {
+                self.told.push(Told::Stopped { id, producer: marker.producer, epoch: marker.epoch });
+            }
         } else if again.is_empty() {
             self.maybe_write_completion(id, step);
         } else {
