@@ -136,6 +136,16 @@ pub enum Fix {
     /// KoP 1283: a read_committed fetch ends at the last stable offset; cleared: at the high watermark, so that records are
     /// delivered whose transaction aborts later.
     LastStableBounds = 52,
+    /// T-33: an end goes into the log when every partition has its marker; cleared: as soon as the first one has, and the others
+    /// are forgotten. Planted.
+    EndAfterMarkers = 60,
+    /// 4.4: what was decided stays decided; cleared: a coordinator that takes over a prepared commit sends ABORT markers.
+    /// Planted.
+    DecisionStands = 61,
+    /// 4.12: a coordinator that takes over goes by the newest record of an id; cleared: by the first. Planted.
+    NewestTransactionRecordWins = 62,
+    /// librdkafka 1.5.3: a commit that the coordinator refused fails; cleared: it is reported as done.
+    RefusedCommitTold = 63,
 }
 
 /// What stands behind a [`Fix`].
@@ -519,6 +529,34 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "KoP 1283",
         rule: "X-1, X-2",
         law: "isolation",
+    },
+    FixInfo {
+        fix: Fix::EndAfterMarkers,
+        name: "end-after-markers",
+        ticket: "planted",
+        rule: "T-33",
+        law: "markers (I-24)",
+    },
+    FixInfo {
+        fix: Fix::DecisionStands,
+        name: "decision-stands",
+        ticket: "planted",
+        rule: "4.4",
+        law: "markers (I-23)",
+    },
+    FixInfo {
+        fix: Fix::NewestTransactionRecordWins,
+        name: "newest-transaction-record-wins",
+        ticket: "planted",
+        rule: "4.12",
+        law: "states (I-26, I-31)",
+    },
+    FixInfo {
+        fix: Fix::RefusedCommitTold,
+        name: "refused-commit-told",
+        ticket: "librdkafka 1.5.3",
+        rule: "T-28",
+        law: "layer",
     },
 ];
 

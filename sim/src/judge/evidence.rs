@@ -29,6 +29,8 @@ pub struct Cast {
     pub brokers: BTreeMap<ProcessId, BrokerId>,
     /// Producers: name, by number.
     pub producers: Vec<String>,
+    /// Number of the transactional id of each producer, by number.
+    pub ids: Vec<u32>,
     /// Number of each process that is a producer.
     pub senders: BTreeMap<ProcessId, u16>,
     /// How long a row of each producer may wait for the commit of its transaction, by number; zero where not listed.

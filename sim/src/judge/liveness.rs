@@ -68,8 +68,8 @@ impl LivenessLaw {
                 continue;
             }
             let fatal = if end.fatal.contains(&sent.producer) { end.excuses.fatal(sent.producer) } else { None };
-            // The number of a producer is that of its transactional id.
-            let excuse = fatal.or_else(|| end.excuses.stopped(u32::from(sent.producer)));
+            let id = end.cast.ids.get(usize::from(sent.producer));
+            let excuse = fatal.or_else(|| end.excuses.stopped(*id?));
             out.1.add_with(Self::NAME, "undecided", excuse, || Violation {
                 at: end.now,
                 law: Self::NAME,

@@ -10,6 +10,9 @@
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
+//! | states | `transactions/states.rs` | I-26, I-31: the log of a transactional id moves along the edges, its epoch never back |
+//! | markers | `transactions/markers.rs` | I-23, I-24: markers are what was decided; an end has all of them before it |
+//! | hanging | `transactions/hanging.rs` | I-29: no transaction stands open at the end, no decision without its end |
 //!
 //! A finding carries the rule by which the real product does the same, if there is one. Where committed records were lost,
 //! the law of replication decides that for the offsets concerned ([`Loss`]); every other law looks it up there. I-4 is not
@@ -30,6 +33,7 @@ mod replication;
 mod sequences;
 mod stalls;
 mod tally;
+mod transactions;
 
 pub use chunked::Chunked;
 pub use controller::ControllerLaw;
@@ -45,6 +49,7 @@ pub use replication::{ReplicationLaw, Told};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
 pub use tally::{Account, Ended, Tally};
+pub use transactions::{HangingLaw, MarkerLaw, StateLaw};
 
 use crate::world::Observer;
 use model::base::{Addr, Event, ProcessId, Shown, SimTime, TopicPartition};
@@ -186,6 +191,9 @@ impl Judge {
         self.order.settle(end, &mut findings);
         self.sequences.settle(end, &mut findings);
         self.liveness.settle(end, &mut findings);
+        StateLaw.settle(end, &mut findings);
+        MarkerLaw.settle(end, &mut findings);
+        HangingLaw.settle(end, &mut findings);
         findings
     }
 }

@@ -15,7 +15,7 @@ pub struct Ended {
 }
 
 /// The account of one producer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Rows acknowledged; in a transaction: committed.
     pub acknowledged: u64,
@@ -25,6 +25,8 @@ pub struct Account {
     pub retries: u64,
     /// Clients that could do no more.
     pub fatal: u64,
+    /// Why, by code.
+    pub fatal_errors: BTreeMap<i16, u64>,
     /// Rows that its process had in memory, undecided, when it died.
     pub forgotten: u64,
     /// Committed.
@@ -48,7 +50,7 @@ impl Tally {
     }
     /// The account of a producer, by number.
     pub fn of(&self, producer: u16) -> Account {
-        self.accounts.get(usize::from(producer)).copied().unwrap_or_default()
+        self.accounts.get(usize::from(producer)).cloned().unwrap_or_default()
     }
     /// Which producer a process is.
     pub fn producer(&self, process: ProcessId) -> Option<u16> {
@@ -68,7 +70,10 @@ impl Observer for Tally {
         let Some(account) = producer.and_then(|p| self.accounts.get_mut(p)) else { return };
         match *event {
             Event::Retried { .. } => account.retries += 1,
-            Event::ProducerFatal { .. } => account.fatal += 1,
+            Event::ProducerFatal { error } => {
+                account.fatal += 1;
+                *account.fatal_errors.entry(error).or_default() += 1;
+            }
             Event::TransactionEnded { fate, rows } => {
                 let ended = match fate {
                     TransactionFate::Committed => &mut account.committed,

@@ -1,7 +1,7 @@
 //! From a scenario to a world: processes, machines, the network, and what the judge has to know of them.
 
 use super::Stage;
-use super::internal::{Internal, producers};
+use super::internal::{Internal, producers, transactional_ids};
 use crate::judge::{Cast, ReaderInfo, TopicInfo};
 use crate::scenario::data::{Application, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
@@ -73,15 +73,18 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
     }
     let bootstrap: Arc<[Addr]> = stage.nodes.values().map(|p| Addr { process: *p, port: BROKER }).collect();
     cast.producers = producers(scenario);
+    let ids = transactional_ids(scenario);
+    cast.ids = ids.iter().map(|id| id.0).collect();
     for app in &scenario.applications {
         let mut instances = Vec::new();
         for machine in &app.instances {
             let number = cast.idempotent.len() as u16;
             cast.idempotent.push(idempotent(app));
             cast.acks.push(acks(&app.config));
-            cast.commit_every.push(app.transaction.map_or(Nanos::ZERO, |(_, every)| every));
+            cast.commit_every.push(app.transaction.as_ref().map_or(Nanos::ZERO, |t| t.every));
             let partitions = scenario.topics[usize::from(app.topic.0)].assignment.len() as u16;
-            let client = producer_client(app, number, partitions, &bootstrap, &scenario.cluster.features);
+            let id = ids[usize::from(number)];
+            let client = producer_client(app, id, partitions, &bootstrap, &scenario.cluster.features);
             let config = ProducerAppConfig { number, topic: app.topic, client };
             let process = world.add(*machine as u32, ActorConfig::Producer(Arc::new(config)));
             cast.senders.insert(process, number);
@@ -297,19 +300,19 @@ fn partitioner(c: &Config) -> RdPartitioner {
 }
 fn producer_client(
     app: &Application,
-    number: u16,
+    id: TransactionalId,
     partitions: u16,
     bootstrap: &Arc<[Addr]>,
     features: &Config,
 ) -> ProducerClientConfig {
-    let id = TransactionalId(u32::from(number));
-    if let Some((rows, every)) = app.transaction {
+    if let Some(t) = &app.transaction {
         let client = match app.profile {
             Profile::Librdkafka => TransactionalClient::Librdkafka {
                 config: Box::new(rd_instance(&app.config).in_transactions(id)),
                 bootstrap: Arc::clone(bootstrap),
                 partitioner: partitioner(&app.config),
                 partitions,
+                timeout: t.timeout.map(|t| Millis((t.0 / 1_000_000) as i64)),
             },
             Profile::Java | Profile::Java34 => TransactionalClient::Java(Box::new(ProducerConfig {
                 transactional_id: Some(id),
@@ -318,7 +321,8 @@ fn producer_client(
                 ..java_producer(app, bootstrap)
             })),
         };
-        return ProducerClientConfig::Transactional(client, Batching { rows, every });
+        let batching = Batching { rows: t.rows, every: t.every, aborts_ppm: t.aborts_ppm };
+        return ProducerClientConfig::Transactional(client, batching);
     }
     match app.profile {
         Profile::Librdkafka => ProducerClientConfig::Librdkafka {

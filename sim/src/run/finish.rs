@@ -110,8 +110,9 @@ fn producers(run: &Run) -> BTreeMap<String, Producer> {
     let apps = run.scenario.applications.iter().zip(&run.stage.applications);
     let transactional = apps.flat_map(|(app, instances)| instances.iter().map(|_| app.transaction.is_some()));
     let producer = |((name, number), transactional): ((&String, u16), bool)| {
-        let Account { acknowledged, failed, retries, fatal, forgotten, committed, aborted, unknown } =
+        let Account { acknowledged, failed, retries, fatal, fatal_errors, forgotten, committed, aborted, unknown } =
             run.seen.judge.tally.of(number);
+        let fatal_errors = fatal_errors.into_iter().map(|(code, n)| (code.to_string(), n)).collect();
         let transactions = transactional.then_some(Transactions {
             committed: committed.transactions,
             rows_committed: committed.rows,
@@ -121,7 +122,7 @@ fn producers(run: &Run) -> BTreeMap<String, Producer> {
             rows_unknown: unknown.rows,
         });
         let failed_sends = failed;
-        (name.clone(), Producer { failed_sends, retries, acknowledged, fatal, forgotten, transactions })
+        (name.clone(), Producer { failed_sends, retries, acknowledged, fatal, fatal_errors, forgotten, transactions })
     };
     run.cast.producers.iter().zip(0..).zip(transactional).map(producer).collect()
 }

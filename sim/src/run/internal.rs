@@ -6,13 +6,14 @@ use model::base::{TopicId, TopicPartition};
 use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
 use model::kafka::coordinator::transaction::TransactionVersion;
 use model::kafka::placement::IdTable;
+use model::kafka::txn_messages::TransactionalId;
 
 /// Which internal topics a scenario has. They come after its own.
 #[derive(Clone, Debug)]
 pub(super) struct Internal {
     /// `__transaction_state`: created by the first look for a transaction coordinator, here before time zero.
     transaction_state: Option<TopicId>,
-    /// Transactional ids: the names of all producers, by number.
+    /// Transactional ids, by number.
     ids: IdTable,
 }
 
@@ -21,7 +22,7 @@ impl Internal {
         let transactional = scenario.applications.iter().any(|a| a.transaction.is_some());
         Self {
             transaction_state: transactional.then_some(TopicId(scenario.topics.len() as u16)),
-            ids: IdTable::new(producers(scenario).iter().map(String::as_str)),
+            ids: IdTable::new(id_names(scenario).iter().map(String::as_str)),
         }
     }
 
@@ -85,16 +86,32 @@ pub(super) fn producers(scenario: &Scenario) -> Vec<String> {
     names.collect()
 }
 
+/// The transactional id that each producer has or would have, by number.
+fn id_names(scenario: &Scenario) -> Vec<String> {
+    let own = producers(scenario);
+    let given = scenario.applications.iter().flat_map(|app| {
+        let id = app.transaction.as_ref().and_then(|t| t.id.as_ref());
+        app.instances.iter().map(move |_| id)
+    });
+    own.into_iter().zip(given).map(|(own, given)| given.cloned().unwrap_or(own)).collect()
+}
+/// The number of each producer's transactional id: that of the first producer that has it.
+pub(super) fn transactional_ids(scenario: &Scenario) -> Vec<TransactionalId> {
+    let names = id_names(scenario);
+    let first = |name| names.iter().position(|n| n == name).unwrap_or_default();
+    names.iter().map(|name| TransactionalId(first(name) as u32)).collect()
+}
+
 /// Where the transactional id of each instance of each application is kept; nowhere if it has none.
 pub(super) fn coordinators(scenario: &Scenario) -> Vec<Vec<TopicPartition>> {
-    let internal = Internal::of(scenario);
+    let (internal, ids) = (Internal::of(scenario), transactional_ids(scenario));
     let mut first = 0;
     let place = |app: &Application| {
-        let ids = first..first + app.instances.len() as u32;
-        first = ids.end;
+        let instances = first..first + app.instances.len();
+        first = instances.end;
         let topic = internal.transaction_state.filter(|_| app.transaction.is_some());
-        let of = |id| Some(TopicPartition { topic: topic?, partition: internal.ids.partition(id, Internal::shape(scenario).0) });
-        ids.filter_map(of).collect()
+        let partition = |i: usize| internal.ids.partition(ids[i].0, Internal::shape(scenario).0);
+        instances.filter_map(|i| Some(TopicPartition { topic: topic?, partition: partition(i) })).collect()
     };
     scenario.applications.iter().map(place).collect()
 }

@@ -153,14 +153,28 @@ pub struct Application {
     pub topic: TopicId,
     /// Its client's keys.
     pub config: Config,
-    /// Sends in transactions of so many rows, each so long.
-    pub transaction: Option<(u32, Nanos)>,
+    /// Sends in transactions.
+    pub transaction: Option<Transaction>,
     /// The machine of each instance, by place in [`Scenario::machines`]; sessions are dealt out over instances.
     pub instances: Vec<usize>,
     /// What it sends.
     pub workload: Workload,
     /// When it starts.
     pub start: SimTime,
+}
+/// How an application deals out its rows over transactions.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Rows at most.
+    pub rows: u32,
+    /// From the first row to the commit.
+    pub every: Nanos,
+    /// `transactional.id` of all instances; each one's name if not given.
+    pub id: Option<String>,
+    /// In a million: transactions that the application aborts by itself.
+    pub aborts_ppm: u32,
+    /// How long a call of librdkafka may take.
+    pub timeout: Option<Nanos>,
 }
 /// A plain consumer.
 #[derive(Clone, Debug)]

@@ -167,7 +167,7 @@ pub struct Value {
     pub difference: i64,
 }
 /// A producer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Producer {
     /// Records that failed for good.
     pub failed_sends: u64,
@@ -177,6 +177,9 @@ pub struct Producer {
     pub acknowledged: u64,
     /// Clients that could not go on: errors after which an instance is of no more use.
     pub fatal: u64,
+    /// Which errors, by code; the client's own are below -99.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fatal_errors: BTreeMap<String, u64>,
     /// Rows in the memory of its process, undecided, when that died: they may be in the log or not.
     pub forgotten: u64,
     /// Its transactions, if it sends in such.

@@ -24,6 +24,9 @@ pub enum TransactionalClient {
         partitioner: RdPartitioner,
         /// Partitions of the topic.
         partitions: u16,
+        /// How long commit and abort may take before they return `_TIMED_OUT`; not given, what the documentation recommends
+        /// (-1).
+        timeout: Option<Millis>,
     },
 }
 
@@ -81,13 +84,18 @@ impl Client {
                 let producer = java_producer(config, cx);
                 Self::Java(Box::new(JavaClient { producer, returned: VecDeque::new() }))
             }
-            TransactionalClient::Librdkafka { config, bootstrap, partitioner, partitions } => {
+            TransactionalClient::Librdkafka { config, bootstrap, partitioner, partitions, timeout } => {
                 let (stream, random) = (cx.stream("client"), cx.stream("partitioner"));
                 let producer = RdProducer::new((**config).clone(), bootstrap.to_vec(), cx.fixes, stream, cx.millis());
-                let timeout = config.transaction_timeout;
-                let (partitioner, partitions) = (*partitioner, *partitions);
-                let client = RdProducerClient::new(producer);
-                Self::Librdkafka(Box::new(RdClient { client, timeout, partitioner, partitions, random, refused: None }))
+                Self::Librdkafka(Box::new(RdClient {
+                    client: RdProducerClient::new(producer),
+                    transaction_timeout: config.transaction_timeout,
+                    timeout: *timeout,
+                    partitioner: *partitioner,
+                    partitions: *partitions,
+                    random,
+                    refused: None,
+                }))
             }
         }
     }
@@ -219,7 +227,8 @@ impl JavaClient {
 pub(super) struct RdClient {
     client: RdProducerClient,
     /// `transaction.timeout.ms`.
-    timeout: Millis,
+    transaction_timeout: Millis,
+    timeout: Option<Millis>,
     partitioner: RdPartitioner,
     partitions: u16,
     random: Stream,
@@ -227,14 +236,14 @@ pub(super) struct RdClient {
     refused: Option<u16>,
 }
 impl RdClient {
-    /// With the timeouts that the documentation recommends (-1): init gives up after twice the transaction's timeout, commit
-    /// and abort do not.
+    /// With -1 init gives up after twice the transaction's timeout, commit and abort do not (K-28).
     fn call(&mut self, call: Call, now: Millis) {
+        let until = self.timeout.map_or(Millis::MAX, |timeout| now + timeout);
         let (call, deadline) = match call {
-            Call::Init => (rdkafka::Call::Init, now + self.timeout + self.timeout),
+            Call::Init => (rdkafka::Call::Init, now + self.transaction_timeout + self.transaction_timeout),
             Call::Begin => (rdkafka::Call::Begin, Millis::MAX),
-            Call::Commit => (rdkafka::Call::Commit, Millis::MAX),
-            Call::Abort => (rdkafka::Call::Abort, Millis::MAX),
+            Call::Commit => (rdkafka::Call::Commit, until),
+            Call::Abort => (rdkafka::Call::Abort, until),
         };
         self.client.producer.call(call, deadline);
     }

@@ -7,7 +7,7 @@ pub use client::TransactionalClient;
 
 use super::{show, show_given_up};
 use crate::base::{
-    Cx, Event, Input, Layer, Millis, Nanos, Row, SimTime, TopicId, TopicPartition, TransactionFate,
+    Cx, Event, Input, Layer, Millis, Nanos, Row, SimTime, Stream, TopicId, TopicPartition, TransactionFate,
 };
 use crate::kafka::messages::Message;
 use client::{Call, Client, Happened, Taken, Verdict, Written};
@@ -20,6 +20,8 @@ pub struct Batching {
     pub rows: u32,
     /// From its first row to its commit.
     pub every: Nanos,
+    /// Transactions in a million that the application aborts in the end, by a decision of its own. It sends their rows again.
+    pub aborts_ppm: u32,
 }
 
 /// What the application's thread is at.
@@ -54,6 +56,8 @@ pub(super) struct TransactionalApp {
     /// In the present transaction.
     open: Vec<Row>,
     written: Vec<Written>,
+    /// Draws which transactions it aborts.
+    decisions: Stream,
 }
 
 impl TransactionalApp {
@@ -73,6 +77,7 @@ impl TransactionalApp {
             waiting: VecDeque::new(),
             open: Vec::new(),
             written: Vec::new(),
+            decisions: cx.stream("decisions"),
         };
         app.call(Call::Init, cx.millis());
         app
@@ -177,7 +182,8 @@ impl TransactionalApp {
                 let full = self.open.len() >= self.batching.rows as usize;
                 let due = full || now >= until || draining && self.waiting.is_empty();
                 if due && !self.open.is_empty() {
-                    self.call(Call::Commit, now);
+                    let aborts = self.decisions.chance(u64::from(self.batching.aborts_ppm), 1_000_000);
+                    self.call(if aborts { Call::Abort } else { Call::Commit }, now);
                 } else if let Some(row) = self.waiting.front().copied() {
                     return self.send(row, cx);
                 } else {

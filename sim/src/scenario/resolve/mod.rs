@@ -217,7 +217,13 @@ impl Resolver<'_> {
                     profile: a.profile,
                     topic,
                     config,
-                    transaction: a.transaction.map(|t| (t.rows, t.every.0)),
+                    transaction: a.transaction.as_ref().map(|t| super::data::Transaction {
+                        rows: t.rows,
+                        every: t.every.0,
+                        id: t.id.clone(),
+                        aborts_ppm: t.aborts.0,
+                        timeout: t.timeout.map(|t| t.0),
+                    }),
                     instances,
                     workload,
                     start,
@@ -231,12 +237,18 @@ impl Resolver<'_> {
     fn transaction(&mut self, i: usize, config: &Config) {
         let a = &self.raw.applications[i];
         let path = |key| [Key("applications"), Item(i), Key(key)];
-        let Some(transaction) = a.transaction else { return };
+        let Some(transaction) = &a.transaction else { return };
         if transaction.rows == 0 {
             self.say(&path("transaction"), "a transaction has at least one row");
         }
         if transaction.every.0 < Nanos::millis(1) {
             self.say(&path("transaction"), "a transaction takes at least one millisecond");
+        }
+        if transaction.id.as_ref().is_some_and(String::is_empty) {
+            self.say(&path("transaction"), "an empty `transactional.id` is none");
+        }
+        if transaction.timeout.is_some() && a.profile != Profile::Librdkafka {
+            self.advise(&path("transaction"), "`timeout` is librdkafka's", "calls of the Java client end by `max.block.ms`");
         }
         self.contradict(&path("config"), against_transactions(a.profile, config));
     }

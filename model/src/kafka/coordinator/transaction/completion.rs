@@ -101,6 +101,7 @@ impl TransactionCoordinator {
     fn marker_answered(&mut self, marker: Marker, results: &[(TopicPartition, ErrorCode)], step: &mut Step<'_>) {
         let (id, number) = (marker.id, marker.number);
         let storage_error_retried = self.fixes.has(Fix::MarkerStorageErrorRetried);
+        let every_marker = self.fixes.has(Fix::EndAfterMarkers);
         let Ok(Some((epoch, metadata))) = self.state.get(id) else {
             return drop(self.markers.remove(id, number));
         };
@@ -111,6 +112,7 @@ impl TransactionCoordinator {
         let mut stop = false;
         for (tp, error) in results {
             match error {
+                ErrorCode::None if !every_marker => metadata.partitions.clear(),
                 ErrorCode::None | ErrorCode::UnsupportedForMessageFormat | ErrorCode::UnsupportedVersion => {
                     metadata.partitions.remove(tp);
                 }
@@ -172,7 +174,7 @@ impl TransactionCoordinator {
         for id in self.state.prepared(partition) {
             let Ok(Some((_, metadata))) = self.state.get(id) else { continue };
             let producer = (metadata.producer, metadata.epoch);
-            let commit = metadata.state == S::PrepareCommit;
+            let commit = metadata.state == S::PrepareCommit && self.fixes.has(Fix::DecisionStands);
             if let Ok(to) = metadata.prepare_complete(step.now) {
                 completions.push((id, commit, producer, to));
             }
