@@ -14,7 +14,7 @@ pub use rd_member::RdMemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
 pub use reader::{ReaderApp, ReaderAppConfig, ReaderClientConfig};
 pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};
-pub use transactional::Batching;
+pub use transactional::{Batching, TransactionalClient};
 
 use crate::base::{Batch, Cx, Event, Layer, Offset, ProducerTag, Row, Shown, TopicPartition};
 use crate::kafka::client::Moved;

@@ -1,6 +1,6 @@
 //! An application that sends what the workload gives it.
 
-use super::transactional::{Batching, TransactionalApp};
+use super::transactional::{Batching, TransactionalApp, TransactionalClient};
 use super::{KeyHash, java_producer, show, show_given_up};
 use crate::base::{
     Cx, Fixes, Input, Lane, Layer, Millis, Offset, Port, Row, Signal, SimTime, Stream, TopicId, TopicPartition,
@@ -30,7 +30,7 @@ pub enum RdPartitioner {
     Random,
 }
 impl RdPartitioner {
-    fn choose(self, key: u64, partitions: u16, random: &mut Stream) -> u16 {
+    pub(super) fn choose(self, key: u64, partitions: u16, random: &mut Stream) -> u16 {
         let hash = KeyHash::unpack(key);
         let crc = |h: KeyHash| (h.crc32 % u32::from(partitions)) as u16;
         let murmur = |h: KeyHash| partition_for_hash(h.murmur2, partitions);
@@ -50,8 +50,8 @@ impl RdPartitioner {
 pub enum ProducerClientConfig {
     /// The Java client.
     Java(Box<ProducerConfig>),
-    /// The Java client with a `transactional.id`.
-    Transactional(Box<ProducerConfig>, Batching),
+    /// Either with a `transactional.id`.
+    Transactional(TransactionalClient, Batching),
     /// librdkafka.
     Librdkafka {
         /// Its settings.
@@ -91,7 +91,6 @@ struct RdApp {
     partitions: u16,
     random: Stream,
     refused: VecDeque<(TopicPartition, Row)>,
-    acked: u64,
 }
 
 /// An application that sends.
@@ -109,9 +108,9 @@ impl ProducerApp {
     pub fn start<W>(config: &Arc<ProducerAppConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
         let client = match &config.client {
             ProducerClientConfig::Java(java) => Client::Java(Box::new(java_producer(java, cx))),
-            ProducerClientConfig::Transactional(java, batching) => {
+            ProducerClientConfig::Transactional(client, batching) => {
                 let place = (config.number, config.topic);
-                Client::Transactional(Box::new(TransactionalApp::new(java, *batching, place, cx)))
+                Client::Transactional(Box::new(TransactionalApp::new(client, *batching, place, cx)))
             }
             ProducerClientConfig::Librdkafka { config, bootstrap, partitioner, partitions } => {
                 let producer = rd_producer(config, bootstrap, cx.fixes, cx.stream("client"), cx.millis());
@@ -121,7 +120,6 @@ impl ProducerApp {
                     partitions: *partitions,
                     random: cx.stream("partitioner"),
                     refused: VecDeque::new(),
-                    acked: 0,
                 }))
             }
         };
@@ -144,7 +142,7 @@ impl ProducerApp {
                 Client::Java(p) => {
                     p.input(other);
                 }
-                Client::Transactional(app) => app.input(other),
+                Client::Transactional(app) => app.input(other, cx),
                 Client::Librdkafka(app) => {
                     app.client.input(other, cx);
                 }
@@ -209,10 +207,7 @@ impl ProducerApp {
                 while let Some(event) = app.client.poll(cx) {
                     match event {
                         rdkafka::ProducerEvent::Delivered(d) => match d.result {
-                            Ok(base) => {
-                                app.acked += u64::from(d.batch.records);
-                                show(Layer::Acked(number), d.tp, base, d.batch, cx);
-                            }
+                            Ok(base) => show(Layer::Acked(number), d.tp, base, d.batch, cx),
                             Err(_) => show(Layer::Failed(number), d.tp, Offset::UNKNOWN, d.batch, cx),
                         },
                         rdkafka::ProducerEvent::Fatal(_) => self.fatal = true,
@@ -248,22 +243,6 @@ impl ProducerApp {
     /// Whether it can do no more.
     pub fn is_fatal(&self) -> bool {
         self.fatal
-    }
-    /// Records acknowledged.
-    pub fn acknowledged(&self) -> u64 {
-        match &self.client {
-            Client::Java(p) => p.counters().acked,
-            Client::Transactional(app) => app.committed(),
-            Client::Librdkafka(app) => app.acked,
-        }
-    }
-    /// Batches sent again, and records that failed.
-    pub fn counters(&self) -> (u64, u64) {
-        match &self.client {
-            Client::Java(p) => (p.counters().retries, p.counters().failed_sends),
-            Client::Transactional(app) => app.counters(),
-            Client::Librdkafka(app) => (app.client.producer.retries(), app.client.producer.failed()),
-        }
     }
 }
 

@@ -40,6 +40,17 @@ impl BrokerSet {
     }
 }
 
+/// How a transaction ended for its application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionFate {
+    /// The commit has returned.
+    Committed,
+    /// The abort has returned, or another producer took over that aborts it.
+    Aborted,
+    /// The producer died in the commit.
+    Unknown,
+}
+
 /// Role of a node in the metadata quorum (KRaft).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuorumRole {
@@ -325,6 +336,50 @@ pub enum Event {
         /// Up, else down.
         up: bool,
     },
+    /// A state of a transaction is on its way into the coordinator's log, or stored there and in force.
+    TransactionState {
+        /// Partition of `__transaction_state`.
+        tp: TopicPartition,
+        /// Transactional id, by number.
+        id: u32,
+        /// Producer id.
+        producer: ProducerId,
+        /// Producer epoch.
+        epoch: ProducerEpoch,
+        /// The state, by its number on disk.
+        state: u8,
+        /// In force; else on its way.
+        stored: bool,
+    },
+    /// A coordinator gave the completion of a transaction up (T-32).
+    CompletionStopped {
+        /// Partition of `__transaction_state`.
+        tp: TopicPartition,
+        /// Transactional id, by number.
+        id: u32,
+        /// Producer id.
+        producer: ProducerId,
+        /// Producer epoch.
+        epoch: ProducerEpoch,
+    },
+    /// A marker has arrived at a partition's leader and goes to its log.
+    MarkerArrived {
+        /// The partition.
+        tp: TopicPartition,
+        /// Producer id.
+        producer: ProducerId,
+        /// Producer epoch.
+        epoch: ProducerEpoch,
+        /// COMMIT, else ABORT.
+        commit: bool,
+    },
+    /// An application is through with a transaction, as far as it knows.
+    TransactionEnded {
+        /// How it ended.
+        fate: TransactionFate,
+        /// Its rows.
+        rows: u32,
+    },
     /// Anything a test process wants to say.
     Note {
         /// Tag.
@@ -366,6 +421,22 @@ impl Event {
             Self::OffsetCommitted { .. } => "offset-committed",
             Self::Connection { .. } => "connection",
             Self::Note { .. } => "note",
+            Self::TransactionState { state, stored, .. } => match (*state, *stored) {
+                (2 | 3, false) => "transaction-ending",
+                (4 | 5, false) => "transaction-completing",
+                (_, false) => "transaction-moving",
+                (1, true) => "transaction-open",
+                (2 | 3, true) => "transaction-prepared",
+                (4 | 5, true) => "transaction-complete",
+                (_, true) => "transaction-initialized",
+            },
+            Self::CompletionStopped { .. } => "completion-stopped",
+            Self::MarkerArrived { .. } => "marker-arrived",
+            Self::TransactionEnded { fate, .. } => match fate {
+                TransactionFate::Committed => "transaction-committed",
+                TransactionFate::Aborted => "transaction-aborted",
+                TransactionFate::Unknown => "transaction-unknown",
+            },
         }
     }
 }
@@ -398,11 +469,27 @@ impl Event {
             Self::Connection { .. } => 21,
             Self::Note { .. } => 22,
             Self::LogOpened { .. } => 23,
-            Self::RegistrationTimedOut { .. } => 24,
-            Self::PartitionAssigned { .. } => 30,
-            Self::PartitionRevoked { .. } => 31,
-            Self::MemberStarts { .. } => 32,
-            Self::OffsetCommitted { .. } => 33,
+            Self::RegistrationTimedOut { .. } => 36,
+            Self::PartitionAssigned { .. } => 37,
+            Self::PartitionRevoked { .. } => 38,
+            Self::MemberStarts { .. } => 39,
+            Self::OffsetCommitted { .. } => 40,
+            Self::TransactionState { state, stored, .. } => match (*state, *stored) {
+                (2 | 3, false) => 24,
+                (4 | 5, false) => 25,
+                (_, false) => 26,
+                (1, true) => 27,
+                (2 | 3, true) => 28,
+                (4 | 5, true) => 29,
+                (_, true) => 30,
+            },
+            Self::CompletionStopped { .. } => 31,
+            Self::MarkerArrived { .. } => 32,
+            Self::TransactionEnded { fate, .. } => match fate {
+                TransactionFate::Committed => 33,
+                TransactionFate::Aborted => 34,
+                TransactionFate::Unknown => 35,
+            },
         }
     }
     /// The partition it is about, if it is about one.
@@ -423,7 +510,10 @@ impl Event {
             | Self::PartitionRevoked { tp, .. }
             | Self::MemberStarts { tp, .. }
             | Self::OffsetCommitted { tp, .. }
-            | Self::LogOpened { tp, .. } => Some(tp),
+            | Self::LogOpened { tp, .. }
+            | Self::TransactionState { tp, .. }
+            | Self::CompletionStopped { tp, .. }
+            | Self::MarkerArrived { tp, .. } => Some(tp),
             _ => None,
         }
     }
@@ -575,6 +665,30 @@ impl Feed for Event {
                 tp.feed(c);
                 end.feed(c);
                 high_watermark.feed(c);
+            }
+            Self::TransactionState { tp, id, producer, epoch, state, stored } => {
+                tp.feed(c);
+                c.u32(id);
+                producer.feed(c);
+                epoch.feed(c);
+                c.u8(state);
+                stored.feed(c);
+            }
+            Self::CompletionStopped { tp, id, producer, epoch } => {
+                tp.feed(c);
+                c.u32(id);
+                producer.feed(c);
+                epoch.feed(c);
+            }
+            Self::MarkerArrived { tp, producer, epoch, commit } => {
+                tp.feed(c);
+                producer.feed(c);
+                epoch.feed(c);
+                commit.feed(c);
+            }
+            Self::TransactionEnded { fate, rows } => {
+                c.u8(fate as u8);
+                c.u32(rows);
             }
         }
     }

@@ -139,6 +139,16 @@ pub enum Fix {
     /// librdkafka 3265 (1.6.1): committed offsets that a transaction holds are asked for until they are stable; cleared: twice,
     /// and the partition is never read.
     UnstableOffsetsRetried = 53,
+    /// T-33: an end goes into the log when every partition has its marker; cleared: as soon as the first one has, and the others
+    /// are forgotten. Planted.
+    EndAfterMarkers = 60,
+    /// 4.4: what was decided stays decided; cleared: a coordinator that takes over a prepared commit sends ABORT markers.
+    /// Planted.
+    DecisionStands = 61,
+    /// 4.12: a coordinator that takes over goes by the newest record of an id; cleared: by the first. Planted.
+    NewestTransactionRecordWins = 62,
+    /// librdkafka 1.5.3: a commit that the coordinator refused fails; cleared: it is reported as done.
+    RefusedCommitTold = 63,
 }
 
 /// What stands behind a [`Fix`].
@@ -529,6 +539,34 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "librdkafka 3265",
         rule: "X-44",
         law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::EndAfterMarkers,
+        name: "end-after-markers",
+        ticket: "planted",
+        rule: "T-33",
+        law: "markers (I-24)",
+    },
+    FixInfo {
+        fix: Fix::DecisionStands,
+        name: "decision-stands",
+        ticket: "planted",
+        rule: "4.4",
+        law: "markers (I-23)",
+    },
+    FixInfo {
+        fix: Fix::NewestTransactionRecordWins,
+        name: "newest-transaction-record-wins",
+        ticket: "planted",
+        rule: "4.12",
+        law: "states (I-26, I-31)",
+    },
+    FixInfo {
+        fix: Fix::RefusedCommitTold,
+        name: "refused-commit-told",
+        ticket: "librdkafka 1.5.3",
+        rule: "T-28",
+        law: "layer",
     },
 ];
 

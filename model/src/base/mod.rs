@@ -13,7 +13,7 @@ mod stream;
 mod time;
 
 pub use chain::{Chain, Feed};
-pub use event::{BrokerSet, Event, QuorumRole};
+pub use event::{BrokerSet, Event, QuorumRole, TransactionFate};
 pub use fixes::{FIXES, Fix, FixInfo, Fixes};
 pub use ids::{
     BrokerEpoch, BrokerId, ConnId, FileId, Incarnation, Lane, LeaderEpoch, Offset, PartitionEpoch, Port, ProcessId,

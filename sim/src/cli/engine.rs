@@ -69,7 +69,7 @@ impl Report {
         Self {
             chain: finished.digest.seconds.iter().map(|link| format!("{link:016x}")).collect(),
             outcome: format!("{:016x}", xxh3_64(&json)),
-            items: items.iter().map(|i| Line::new(i, run.name_of(i.process))).collect(),
+            items: items.iter().map(|i| Line::new(i, run)).collect(),
         }
     }
     /// The run's identity.
@@ -116,11 +116,18 @@ pub fn host_of(host: Option<Host>) -> Result<host::Host, Failure> {
 struct Watched<'r, 's> {
     run: &'r mut Run,
     sink: Sink<'s>,
+    /// From before the scenario's time zero: only then it shows when they were.
+    early: Vec<Item>,
 }
 impl Drive for Watched<'_, '_> {
     fn turn(&mut self, life: &mut impl Lifecycle) -> bool {
         let goes_on = self.run.turn(life);
-        for item in self.run.world.take_recorded() {
+        let items = self.run.world.take_recorded();
+        if !self.run.has_begun() {
+            self.early.extend(items);
+            return goes_on;
+        }
+        for item in self.early.drain(..).chain(items) {
             (self.sink)(self.run, &item);
         }
         goes_on
@@ -145,7 +152,7 @@ fn complete(task: Task<'_>, keep: Keep<'_>) -> Result<(Run, Finished), Failure> 
         }
         Keep::Stream(sink) => {
             run.record(Recorder::new(0, u64::MAX));
-            task.host.drive(&mut Watched { run: &mut run, sink }, task.seed);
+            task.host.drive(&mut Watched { run: &mut run, sink, early: Vec::new() }, task.seed);
         }
     }
     if let Some(error) = run.error() {
@@ -177,6 +184,7 @@ pub fn traced(task: Task<'_>, trace: &super::TraceArguments) -> Result<Outcome, 
     };
     // The filter says what goes into the file, too; alone, the file gets everything.
     let filter = trace.trace.clone().unwrap_or_else(Filter::all);
+    filter.check(&task.begin(task.seed)?).map_err(Failure::usage)?;
     let mut failed = None;
     let outcome = with_view(|log| {
         let mut sink = |run: &Run, item: &Item| {
@@ -187,7 +195,7 @@ pub fn traced(task: Task<'_>, trace: &super::TraceArguments) -> Result<Outcome, 
                 log(run, item);
             }
             if let Some(file) = file.as_mut().filter(|_| failed.is_none()) {
-                let line = Line::new(item, run.name_of(item.process));
+                let line = Line::new(item, run);
                 let written = serde_json::to_writer(&mut *file, &line).map_err(std::io::Error::from);
                 failed = written.and_then(|()| writeln!(file)).err();
             }

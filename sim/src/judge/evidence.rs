@@ -1,7 +1,7 @@
 //! What the judge is shown when a run is over.
 
 use super::{Excuses, Ledger};
-use model::base::{BrokerId, Offset, ProcessId, ProducerId, SimTime, TopicPartition};
+use model::base::{BrokerId, Nanos, Offset, ProcessId, ProducerId, SimTime, TopicPartition};
 use model::kafka::log::Entry;
 use std::collections::BTreeMap;
 
@@ -29,6 +29,12 @@ pub struct Cast {
     pub brokers: BTreeMap<ProcessId, BrokerId>,
     /// Producers: name, by number.
     pub producers: Vec<String>,
+    /// Number of the transactional id of each producer, by number.
+    pub ids: Vec<u32>,
+    /// Number of each process that is a producer.
+    pub senders: BTreeMap<ProcessId, u16>,
+    /// How long a row of each producer may wait for the commit of its transaction, by number; zero where not listed.
+    pub commit_every: Vec<Nanos>,
     /// Whether each producer is idempotent, by number.
     pub idempotent: Vec<bool>,
     /// acks of each producer, by number: -1, 1 or 0; -1 where it is not listed.

@@ -25,10 +25,14 @@ pub enum Excuse {
     RegistrationTimeout,
     /// 5.4: a member begins at the committed offset, and what it was given in vain before it lost its membership stays given.
     Redelivery,
+    /// a reader of uncommitted data is given aborted and open transactions too.
+    ReadUncommitted,
+    /// T-32: the coordinator, or a partition, has lost what it knew of a transaction; its end cannot be written.
+    CompletionStopped,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -38,6 +42,8 @@ impl Excuse {
         Self::ReaderReset,
         Self::RegistrationTimeout,
         Self::Redelivery,
+        Self::ReadUncommitted,
+        Self::CompletionStopped,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -51,6 +57,8 @@ impl Excuse {
             Self::ReaderReset => "X-30, X-31",
             Self::RegistrationTimeout => "L-26",
             Self::Redelivery => "5.4",
+            Self::ReadUncommitted => "read_uncommitted",
+            Self::CompletionStopped => "T-32",
         }
     }
     /// What the rule says, for people.
@@ -69,6 +77,10 @@ impl Excuse {
                 "a broker that cannot register for initial.broker.registration.timeout.ms ends its process"
             }
             Self::Redelivery => "the next owner of a partition begins at the committed offset",
+            Self::ReadUncommitted => "a reader of uncommitted data is given aborted and open transactions too",
+            Self::CompletionStopped => {
+                "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"
+            }
         }
     }
 }
@@ -126,6 +138,8 @@ pub struct Excuses {
     rereads: BTreeSet<u16>,
     /// Brokers that ended their process because they could not register, and were not started again.
     unregistered: BTreeSet<ProcessId>,
+    /// Transactional ids, by number, whose coordinator has given a completion up last.
+    stopped: BTreeSet<u32>,
 }
 impl Excuses {
     /// Enters a loss of committed records.
@@ -178,6 +192,12 @@ impl Excuses {
         let excuse = if grouped { Excuse::Redelivery } else { Excuse::ReaderReset };
         self.rereads.contains(&reader).then_some(excuse)
     }
+    /// Excuse for a transaction of an id that neither ends nor lets another begin: a loss by rule has put coordinator and
+    /// partitions at odds (T-32).
+    pub fn stopped(&self, id: u32) -> Option<Excuse> {
+        let lost = self.losses.iter().any(|l| l.excuse.is_some());
+        (lost && self.stopped.contains(&id)).then_some(Excuse::CompletionStopped)
+    }
     fn process_of(&self, producer: u16) -> Option<ProcessId> {
         self.producers.get(usize::from(producer)).copied().flatten()
     }
@@ -201,6 +221,12 @@ impl Observer for Excuses {
                 let restarted = self.starts.get(&process).is_some_and(|n| *n > 1);
                 let cut = self.cut.contains(&(process, tp));
                 self.out_of_order = restarted || cut || self.losses.iter().any(|l| l.tp == tp);
+            }
+            Event::CompletionStopped { id, .. } => {
+                self.stopped.insert(id);
+            }
+            Event::TransactionState { id, stored: true, .. } => {
+                self.stopped.remove(&id);
             }
             Event::SendFailed { .. } => {
                 self.failed.insert(process);

@@ -41,6 +41,8 @@ struct Fate {
 impl Fate {
     const ACKED: u8 = 1;
     const FAILED: u8 = 2;
+    /// Its sender's process died with it.
+    const FORGOTTEN: u8 = 4;
     /// No offset came with the acknowledgement.
     const NOWHERE: u32 = u32::MAX;
     fn offset(self) -> Option<Offset> {
@@ -109,7 +111,23 @@ impl LayerLaw {
     pub fn is_failed(&self, ghost: u32) -> bool {
         self.fate(ghost).flags & Fate::FAILED != 0
     }
-    /// Events that were neither acknowledged nor failed.
+    /// The process of a producer has died: what it had not been told of is gone with its memory. Gives how many events. Each
+    /// may be in the log or not.
+    pub fn forget(&mut self, producer: u16, ledger: &Ledger) -> u64 {
+        let mut forgotten = 0;
+        for (sent, ghost) in ledger.iter().zip(0usize..) {
+            if sent.producer == producer && self.fate.get(ghost).is_none_or(|f| f.flags == 0) {
+                self.fate.grow(ghost).flags |= Fate::FORGOTTEN;
+                forgotten += 1;
+            }
+        }
+        forgotten
+    }
+    /// Whether an event may be missing: its send failed, or its sender is gone.
+    fn may_miss(&self, ghost: u32) -> bool {
+        self.fate(ghost).flags & (Fate::FAILED | Fate::FORGOTTEN) != 0
+    }
+    /// Events that were neither acknowledged nor failed, and whose sender lives.
     pub fn undecided(&self, ledger: &Ledger) -> Vec<u32> {
         (0..ledger.len()).filter(|g| self.fate(*g).flags == 0).collect()
     }
@@ -187,8 +205,9 @@ impl Law for LayerLaw {
             self.scan(end, *tp, in_topic.entry(tp.topic.0).or_default());
         }
         for (topic, held) in &in_topic {
-            // A send that failed may be in the log or not: both are allowed. One that is undecided counts as missing.
-            let expected = |g: u32| end.ledger.get(g).is_some_and(|s| s.topic == *topic) && !self.is_failed(g);
+            // A send that failed may be in the log or not: both are allowed, as of one that died with its sender. One that is
+            // undecided counts as missing.
+            let expected = |g: u32| end.ledger.get(g).is_some_and(|s| s.topic == *topic) && !self.may_miss(g);
             let count = self.account(end.ledger, &held.seen, expected, held.count);
             let name = &end.topics[usize::from(*topic)].name;
             let mut say = Say { end, findings, layer: name };
@@ -331,8 +350,9 @@ impl LayerLaw {
         readable: impl Fn(u32) -> bool,
     ) {
         let committed = say.end.cast.readers[usize::from(number)].committed;
-        // Once is once too often where a reader of committed data was given what is not committed.
-        let may_be_hidden = committed && in_topic.values().any(|t| !t.hidden.is_empty());
+        // Once is once too often where a reader of committed data was given what is not committed; another reader is given
+        // what is hidden from it as well.
+        let may_be_hidden = in_topic.values().any(|t| !t.hidden.is_empty());
         for (sent, g) in say.end.ledger.iter().zip(0u32..) {
             let times = seen.get(g as usize).copied().unwrap_or_default().times();
             if times == 1 && !may_be_hidden {
@@ -354,6 +374,12 @@ impl LayerLaw {
             } else if times == 0 && readable(g) {
                 let excuse = say.end.excuses.loss(tp, None);
                 say.event("unread", g, None, excuse, "is readable and was not given");
+            } else if !committed && times < stored + hidden {
+                let excuse = say.end.excuses.loss(tp, None);
+                say.event("unread", g, None, excuse, "stands in more transactions than it was given out of");
+            } else if !committed && hidden > 0 {
+                let excuse = Some(Excuse::ReadUncommitted);
+                say.event("I-27", g, None, excuse, "was given out of a transaction that is not committed");
             }
         }
     }

@@ -73,7 +73,9 @@ impl LivenessLaw {
             if blocked {
                 continue;
             }
-            let excuse = if end.fatal.contains(&sent.producer) { end.excuses.fatal(sent.producer) } else { None };
+            let fatal = if end.fatal.contains(&sent.producer) { end.excuses.fatal(sent.producer) } else { None };
+            let id = end.cast.ids.get(usize::from(sent.producer));
+            let excuse = fatal.or_else(|| end.excuses.stopped(*id?));
             out.1.add_with(Self::NAME, "undecided", excuse, || Violation {
                 at: end.now,
                 law: Self::NAME,

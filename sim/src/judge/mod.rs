@@ -11,6 +11,9 @@
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
+//! | states | `transactions/states.rs` | I-26, I-31: the log of a transactional id moves along the edges, its epoch never back |
+//! | markers | `transactions/markers.rs` | I-23, I-24: markers are what was decided; an end has all of them before it |
+//! | hanging | `transactions/hanging.rs` | I-29: no transaction stands open at the end, no decision without its end |
 //!
 //! A finding carries the rule by which the real product does the same, if there is one. Where committed records were lost,
 //! the law of replication decides that for the offsets concerned ([`Loss`]); every other law looks it up there. I-4 is not
@@ -31,6 +34,8 @@ mod order;
 mod replication;
 mod sequences;
 mod stalls;
+mod tally;
+mod transactions;
 
 pub use chunked::Chunked;
 pub use controller::ControllerLaw;
@@ -46,6 +51,8 @@ pub use order::OrderLaw;
 pub use replication::{ReplicationLaw, Told};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
+pub use tally::{Account, Ended, Tally};
+pub use transactions::{HangingLaw, MarkerLaw, StateLaw};
 
 use crate::world::Observer;
 use model::base::{Addr, Event, ProcessId, Shown, SimTime, TopicPartition};
@@ -154,6 +161,8 @@ pub struct Judge {
     pub excuses: Excuses,
     /// Times without acknowledgements.
     pub stalls: Stalls,
+    /// What each producer's side comes to.
+    pub tally: Tally,
     /// What occurred, how often.
     pub coverage: Coverage,
 }
@@ -171,7 +180,8 @@ impl Judge {
             sequences: SequenceLaw,
             liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
-            stalls: Stalls::default(),
+            stalls: Stalls::new(cast),
+            tally: Tally::new(cast),
             coverage: Coverage::default(),
         }
     }
@@ -188,6 +198,9 @@ impl Judge {
         self.groups.settle(end, &mut findings);
         self.sequences.settle(end, &mut findings);
         self.liveness.settle(end, &mut findings);
+        StateLaw.settle(end, &mut findings);
+        MarkerLaw.settle(end, &mut findings);
+        HangingLaw.settle(end, &mut findings);
         findings
     }
 }
@@ -208,6 +221,7 @@ impl Observer for Judge {
         let of_a_batch = of_a_batch(event);
         self.coverage.event(at, id, cause, process, event);
         if !of_a_batch {
+            self.tally.event(at, id, cause, process, event);
             self.excuses.event(at, id, cause, process, event);
         }
         self.replication.event(at, id, cause, process, event);
@@ -231,6 +245,13 @@ impl Observer for Judge {
             self.excuses.reread(reader);
         }
         self.stalls.decided(at, shown, &self.ledger);
+        self.tally.shown(at, process, shown);
+    }
+    fn died(&mut self, _: SimTime, process: ProcessId) {
+        if let Some(producer) = self.tally.producer(process) {
+            let forgotten = self.layer.forget(producer, &self.ledger);
+            self.tally.forgotten(producer, forgotten);
+        }
     }
     fn message(&mut self, at: SimTime, to: Addr, from: Addr, name: &'static str, bytes: u32) {
         self.coverage.message(at, to, from, name, bytes);

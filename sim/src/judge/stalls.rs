@@ -1,7 +1,8 @@
 //! Times without acknowledgements, by partition and producer: from the last decision on a send, or from the next send if
-//! that came later, to the next decision. A partition to which nobody sends does not stall.
+//! that came later, to the next decision. A partition to which nobody sends does not stall. A row of a transactional producer
+//! waits for the commit by design: its time counts from when that is due.
 
-use super::Ledger;
+use super::{Cast, Ledger};
 use model::base::{Ghost, Layer, Millis, Nanos, Shown, SimTime, SmallMap, TopicPartition};
 
 /// A time without acknowledgements.
@@ -27,12 +28,18 @@ impl Stall {
 #[derive(Clone, Debug, Default)]
 pub struct Stalls {
     last: SmallMap<(u16, TopicPartition), SimTime>,
+    commit_every: Vec<Nanos>,
     /// The stalls, in the order of their ends.
     pub stalls: Vec<Stall>,
 }
 impl Stalls {
     /// Gaps below this are no stalls.
     pub const SHORTEST: Nanos = Nanos::secs(1);
+
+    /// For this cast.
+    pub fn new(cast: &Cast) -> Self {
+        Self { commit_every: cast.commit_every.clone(), ..Self::default() }
+    }
 
     /// The longest stall among these partitions and producers that overlaps `from..`.
     pub fn longest(&self, from: SimTime, wanted: impl Fn(u16, TopicPartition) -> bool) -> Option<Stall> {
@@ -48,8 +55,9 @@ impl Stalls {
         }
         let first = shown.batch.rows.get(shown.from as usize).filter(|r| r.ghost != Ghost::NONE);
         let Some(sent) = first.and_then(|r| ledger.get(r.ghost.open())) else { return };
-        let from = before.max(SimTime::at(Millis(i64::from(sent.at_ms))));
-        if at.since(from) >= Self::SHORTEST {
+        let due = self.commit_every.get(usize::from(producer)).copied().unwrap_or_default();
+        let from = before.max(SimTime::at(Millis(i64::from(sent.at_ms))) + due);
+        if at > from && at.since(from) >= Self::SHORTEST {
             self.stalls.push(Stall { from, to: at, tp: shown.tp, producer });
         }
     }

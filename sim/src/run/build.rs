@@ -1,7 +1,7 @@
 //! From a scenario to a world: processes, machines, the network, and what the judge has to know of them.
 
 use super::Stage;
-use super::internal::{Internal, producers};
+use super::internal::{Internal, producers, transactional_ids};
 use crate::judge::{Cast, ReaderInfo, TopicInfo};
 use crate::scenario::data::{Application, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
@@ -9,6 +9,7 @@ use crate::world::{HostSpec, Link, World, WorldSpec};
 use model::actor::{Actor, ActorConfig};
 use model::app::{
     Batching, ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig,
+    TransactionalClient,
 };
 use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId};
 use model::kafka::broker::FetcherConfig;
@@ -72,16 +73,22 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
     }
     let bootstrap: Arc<[Addr]> = stage.nodes.values().map(|p| Addr { process: *p, port: BROKER }).collect();
     cast.producers = producers(scenario);
+    let ids = transactional_ids(scenario);
+    cast.ids = ids.iter().map(|id| id.0).collect();
     for app in &scenario.applications {
         let mut instances = Vec::new();
         for machine in &app.instances {
             let number = cast.idempotent.len() as u16;
             cast.idempotent.push(idempotent(app));
             cast.acks.push(acks(&app.config));
+            cast.commit_every.push(app.transaction.as_ref().map_or(Nanos::ZERO, |t| t.every));
             let partitions = scenario.topics[usize::from(app.topic.0)].assignment.len() as u16;
-            let client = producer_client(app, number, partitions, &bootstrap, &scenario.cluster.features);
+            let id = ids[usize::from(number)];
+            let client = producer_client(app, id, partitions, &bootstrap, &scenario.cluster.features);
             let config = ProducerAppConfig { number, topic: app.topic, client };
-            instances.push(world.add(*machine as u32, ActorConfig::Producer(Arc::new(config))));
+            let process = world.add(*machine as u32, ActorConfig::Producer(Arc::new(config)));
+            cast.senders.insert(process, number);
+            instances.push(process);
             stage.machine.push(*machine as u32);
         }
         stage.applications.push(instances);
@@ -225,6 +232,9 @@ const fn java(profile: Profile) -> JavaProfile {
 /// Whether the producer is meant to be idempotent: as set, or by the default of its version, cleared fixes or not.
 fn idempotent(app: &Application) -> bool {
     let c = &app.config;
+    if app.transaction.is_some() {
+        return true;
+    }
     if app.profile == Profile::Librdkafka || c.is_set("enable.idempotence") {
         return c.flag("enable.idempotence");
     }
@@ -295,19 +305,29 @@ fn partitioner(c: &Config) -> RdPartitioner {
 }
 fn producer_client(
     app: &Application,
-    number: u16,
+    id: TransactionalId,
     partitions: u16,
     bootstrap: &Arc<[Addr]>,
     features: &Config,
 ) -> ProducerClientConfig {
-    if let Some((rows, every)) = app.transaction {
-        let java = ProducerConfig {
-            transactional_id: Some(TransactionalId(u32::from(number))),
-            transaction_timeout: app.config.ms("transaction.timeout.ms"),
-            transaction_version: features.int("transaction.version") as u8,
-            ..java_producer(app, bootstrap)
+    if let Some(t) = &app.transaction {
+        let client = match app.profile {
+            Profile::Librdkafka => TransactionalClient::Librdkafka {
+                config: Box::new(rd_instance(&app.config).in_transactions(id)),
+                bootstrap: Arc::clone(bootstrap),
+                partitioner: partitioner(&app.config),
+                partitions,
+                timeout: t.timeout.map(|t| Millis((t.0 / 1_000_000) as i64)),
+            },
+            Profile::Java | Profile::Java34 => TransactionalClient::Java(Box::new(ProducerConfig {
+                transactional_id: Some(id),
+                transaction_timeout: app.config.ms("transaction.timeout.ms"),
+                transaction_version: features.int("transaction.version") as u8,
+                ..java_producer(app, bootstrap)
+            })),
         };
-        return ProducerClientConfig::Transactional(Box::new(java), Batching { rows, every });
+        let batching = Batching { rows: t.rows, every: t.every, aborts_ppm: t.aborts_ppm };
+        return ProducerClientConfig::Transactional(client, batching);
     }
     match app.profile {
         Profile::Librdkafka => ProducerClientConfig::Librdkafka {

@@ -26,10 +26,12 @@ pub(super) fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_
     topics.flat_map(|(t, topic)| (0..t.partitions).map(move |partition| TopicPartition::new(topic, partition)))
 }
 
-/// Whether every reader has been given everything that is committed, and every leader has committed everything.
+/// Whether every reader has been given everything that is committed, every leader has committed everything, and no
+/// transaction is open.
 pub(super) fn caught_up(run: &Run) -> bool {
     let Some(image) = newest_image(run) else { return false };
-    partitions(run).all(|tp| {
+    let ended = nodes(run).all(|(_, _, n)| !n.transaction_coordinator().state().any_prepared());
+    ended && partitions(run).all(|tp| {
         let leader = image.partition(tp).map(|r| r.leader);
         let Some(partition) = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp))
         else {
@@ -38,6 +40,7 @@ pub(super) fn caught_up(run: &Run) -> bool {
         let log = partition.log();
         partition.is_leader()
             && log.high_watermark() == log.end()
+            && log.last_stable() == log.high_watermark()
             && run.stage.readers.iter().all(|instances| {
                 let mut up = instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::reader)).peekable();
                 let reads = |reader: &ReaderApp| reader.partitions().contains(&tp);

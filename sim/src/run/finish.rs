@@ -3,13 +3,12 @@
 use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
-use crate::judge::{Findings, LayerCount, Stalls};
+use crate::judge::{Account, Findings, LayerCount, Stalls};
 use crate::scenario::Loaded;
 use crate::show::outcome::{
-    Expected, FaultDone, Freshness, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Stall, Verdict, Violation, Work,
+    Expected, FaultDone, Freshness, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Stall, Transactions, Verdict, Violation, Work,
 };
 use crate::world::Digest;
-use model::actor::Actor;
 use model::base::SimTime;
 use std::collections::BTreeMap;
 
@@ -108,19 +107,24 @@ fn layer(run: &Run, name: &str, c: &LayerCount) -> Layer {
     }
 }
 fn producers(run: &Run) -> BTreeMap<String, Producer> {
-    let mut all = BTreeMap::new();
-    let apps = run.stage.applications.iter().flatten();
-    for (number, process) in apps.enumerate() {
-        let name = run.cast.producers[number].clone();
-        let mut p = Producer::default();
-        if let Some(app) = run.world.process(*process).and_then(Actor::producer) {
-            (p.retries, p.failed_sends) = app.counters();
-            p.fatal = u64::from(app.is_fatal());
-            p.acknowledged = app.acknowledged();
-        }
-        all.insert(name, p);
-    }
-    all
+    let apps = run.scenario.applications.iter().zip(&run.stage.applications);
+    let transactional = apps.flat_map(|(app, instances)| instances.iter().map(|_| app.transaction.is_some()));
+    let producer = |((name, number), transactional): ((&String, u16), bool)| {
+        let Account { acknowledged, failed, retries, fatal, fatal_errors, forgotten, committed, aborted, unknown } =
+            run.seen.judge.tally.of(number);
+        let fatal_errors = fatal_errors.into_iter().map(|(code, n)| (code.to_string(), n)).collect();
+        let transactions = transactional.then_some(Transactions {
+            committed: committed.transactions,
+            rows_committed: committed.rows,
+            aborted: aborted.transactions,
+            rows_aborted: aborted.rows,
+            unknown: unknown.transactions,
+            rows_unknown: unknown.rows,
+        });
+        let failed_sends = failed;
+        (name.clone(), Producer { failed_sends, retries, acknowledged, fatal, fatal_errors, forgotten, transactions })
+    };
+    run.cast.producers.iter().zip(0..).zip(transactional).map(producer).collect()
 }
 fn stalls(run: &Run, stalls: &Stalls) -> Vec<Stall> {
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;

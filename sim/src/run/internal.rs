@@ -8,14 +8,14 @@ use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
 use model::kafka::coordinator::group::GroupCoordinatorConfig;
 use model::kafka::coordinator::transaction::TransactionVersion;
 use model::kafka::placement::IdTable;
-use model::kafka::txn_messages::GroupId;
+use model::kafka::txn_messages::{GroupId, TransactionalId};
 
 /// Which internal topics a scenario has. They come after its own.
 #[derive(Clone, Debug)]
 pub(super) struct Internal {
     /// In the order of their numbers.
     topics: Vec<(Kind, TopicId)>,
-    /// Transactional ids: the names of all producers, by number.
+    /// Transactional ids, by number.
     ids: IdTable,
     /// `group.id`s, by number.
     groups: IdTable,
@@ -56,7 +56,7 @@ impl Internal {
         let there = kinds.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind);
         Self {
             topics: there.zip(scenario.topics.len() as u16..).map(|(kind, n)| (kind, TopicId(n))).collect(),
-            ids: IdTable::new(producers(scenario).iter().map(String::as_str)),
+            ids: IdTable::new(id_names(scenario).iter().map(String::as_str)),
             groups: IdTable::new(scenario.groups.iter().map(String::as_str)),
         }
     }
@@ -133,16 +133,33 @@ pub(super) fn producers(scenario: &Scenario) -> Vec<String> {
     names.collect()
 }
 
-/// Where the transactional id of each application's first instance is kept, if it has one.
-pub(super) fn coordinators(scenario: &Scenario) -> Vec<Option<TopicPartition>> {
-    let internal = Internal::of(scenario);
+/// The transactional id that each producer has or would have, by number.
+fn id_names(scenario: &Scenario) -> Vec<String> {
+    let own = producers(scenario);
+    let given = scenario.applications.iter().flat_map(|app| {
+        let id = app.transaction.as_ref().and_then(|t| t.id.as_ref());
+        app.instances.iter().map(move |_| id)
+    });
+    own.into_iter().zip(given).map(|(own, given)| given.cloned().unwrap_or(own)).collect()
+}
+/// The number of each producer's transactional id: that of the first producer that has it.
+pub(super) fn transactional_ids(scenario: &Scenario) -> Vec<TransactionalId> {
+    let names = id_names(scenario);
+    let first = |name| names.iter().position(|n| n == name).unwrap_or_default();
+    names.iter().map(|name| TransactionalId(first(name) as u32)).collect()
+}
+
+/// Where the transactional id of each instance of each application is kept; nowhere if it has none.
+pub(super) fn coordinators(scenario: &Scenario) -> Vec<Vec<TopicPartition>> {
+    let (internal, ids) = (Internal::of(scenario), transactional_ids(scenario));
     let partitions = Kind::TransactionState.shape(&scenario.cluster.nodes[0].config).0;
     let mut first = 0;
     let place = |app: &Application| {
-        let id = first;
-        first += app.instances.len() as u32;
-        let topic = internal.topic(Kind::TransactionState).filter(|_| app.transaction.is_some())?;
-        Some(TopicPartition { topic, partition: internal.ids.partition(id, partitions) })
+        let instances = first..first + app.instances.len();
+        first = instances.end;
+        let topic = internal.topic(Kind::TransactionState).filter(|_| app.transaction.is_some());
+        let partition = |i: usize| internal.ids.partition(ids[i].0, partitions);
+        instances.filter_map(|i| Some(TopicPartition { topic: topic?, partition: partition(i) })).collect()
     };
     scenario.applications.iter().map(place).collect()
 }

@@ -195,6 +195,10 @@ impl Run {
             _ => "the world".into(),
         }
     }
+    /// What every process is called, by its number.
+    pub fn names(&self) -> Vec<String> {
+        (0..self.stage.machine.len() as u32).map(|p| self.name_of(ProcessId(p))).collect()
+    }
     /// Whether the scenario's time zero has come.
     pub fn has_begun(&self) -> bool {
         self.phase != Phase::Forming

@@ -130,6 +130,9 @@ impl Observer for Seen {
             }
         }
     }
+    fn died(&mut self, at: SimTime, process: ProcessId) {
+        self.judge.died(at, process);
+    }
     fn message(&mut self, at: SimTime, to: Addr, from: Addr, name: &'static str, bytes: u32) {
         self.judge.message(at, to, from, name, bytes);
     }

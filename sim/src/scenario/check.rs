@@ -152,7 +152,14 @@ impl<'a> Walk<'a> {
             }
             Value::Int(n) => {
                 let bound = |key: &str| schema.get(key).and_then(Json::as_i64);
-                let (low, high) = (bound("minimum").unwrap_or(i64::MIN), bound("maximum").unwrap_or(i64::MAX));
+                // What the type of the field can hold bounds it, too.
+                let widest = match schema.get("format").and_then(Json::as_str) {
+                    Some("uint8") => i64::from(u8::MAX),
+                    Some("uint16") => i64::from(u16::MAX),
+                    Some("uint32") => i64::from(u32::MAX),
+                    _ => i64::MAX,
+                };
+                let (low, high) = (bound("minimum").unwrap_or(i64::MIN), bound("maximum").unwrap_or(widest));
                 if (low..=high).contains(n) {
                     return true;
                 }

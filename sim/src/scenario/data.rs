@@ -164,14 +164,28 @@ pub struct Application {
     pub topic: TopicId,
     /// Its client's keys.
     pub config: Config,
-    /// Sends in transactions of so many rows, each so long.
-    pub transaction: Option<(u32, Nanos)>,
+    /// Sends in transactions.
+    pub transaction: Option<Transaction>,
     /// The machine of each instance, by place in [`Scenario::machines`]; sessions are dealt out over instances.
     pub instances: Vec<usize>,
     /// What it sends.
     pub workload: Workload,
     /// When it starts.
     pub start: SimTime,
+}
+/// How an application deals out its rows over transactions.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Rows at most.
+    pub rows: u32,
+    /// From the first row to the commit.
+    pub every: Nanos,
+    /// `transactional.id` of all instances; each one's name if not given.
+    pub id: Option<String>,
+    /// In a million: transactions that the application aborts by itself.
+    pub aborts_ppm: u32,
+    /// How long a call of librdkafka may take.
+    pub timeout: Option<Nanos>,
 }
 /// A consumer.
 #[derive(Clone, Debug)]
@@ -281,10 +295,11 @@ pub enum Target {
     OtherBrokers,
     /// The node with the lowest number that leads no partition of the topic.
     LeadsNoneOf(TopicId),
-    /// The transaction coordinator of an application's first instance, by place in [`Scenario::applications`].
-    CoordinatorOf(u16),
     /// The coordinator of a group, by place in [`Scenario::groups`].
     CoordinatorOfGroup(u16),
+    /// The transaction coordinator of an instance of an application, by place in [`Scenario::applications`]; the first
+    /// instance if none is named.
+    CoordinatorOf(u16, u16),
     /// An application, by place in [`Scenario::applications`]; all instances if none is named.
     Application(u16, Option<u16>),
     /// A reader, by place in [`Scenario::readers`]; all instances if none is named.

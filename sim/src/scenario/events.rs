@@ -27,6 +27,18 @@ pub const TRACED: &[&str] = &[
     "partition-revoked",
     "member-starts",
     "offset-committed",
+    "transaction-ending",
+    "transaction-completing",
+    "transaction-moving",
+    "transaction-open",
+    "transaction-prepared",
+    "transaction-complete",
+    "transaction-initialized",
+    "completion-stopped",
+    "marker-arrived",
+    "transaction-committed",
+    "transaction-aborted",
+    "transaction-unknown",
 ];
 /// A fault has begun.
 pub const FAULT_BEGINS: &str = "fault-begins";

@@ -229,6 +229,12 @@ enum Leaf {
     Any,
 }
 
+/// Of something that may be absent, what it is where it is there.
+fn present<'a>(root: &'a Json, schema: &'a Json) -> &'a Json {
+    let Some(list) = schema.get("anyOf").and_then(Json::as_array) else { return schema };
+    let not_null = list.iter().find(|s| s.get("type").and_then(Json::as_str) != Some("null"));
+    not_null.map_or(schema, |s| deref(root, s))
+}
 fn deref<'a>(root: &'a Json, mut schema: &'a Json) -> &'a Json {
     while let Some(target) = schema.get("$ref").and_then(Json::as_str) {
         schema = target.strip_prefix('#').and_then(|p| root.pointer(p)).unwrap_or(&Json::Null);
@@ -266,7 +272,7 @@ fn read_path(
     while i < words.len() {
         let (word, place) = (words[i].0, words[i].1.clone());
         let fail = |message: String, help: Option<String>| Wrong { message, help, at: place.clone() };
-        schema = deref(root, schema);
+        schema = present(root, deref(root, schema));
         if let Some(properties) = schema.get("properties").and_then(Json::as_object) {
             let Some((name, next)) = properties.get_key_value(word) else {
                 let near = nearest(word, properties.keys().map(String::as_str)).map(|n| format!("did you mean `{n}`?"));

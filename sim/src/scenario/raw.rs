@@ -289,7 +289,7 @@ pub struct Application {
     /// The client's keys. A producer of its own.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<ProducerKeys>,
-    /// Sends in transactions. The `transactional.id` is the instance's name.
+    /// Sends in transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,
     /// Processes; sessions are dealt out over them.
@@ -305,7 +305,7 @@ pub struct Application {
 }
 
 /// How an application deals out its rows over transactions: whichever bound is reached first.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Transaction {
     /// Rows at most.
@@ -313,10 +313,19 @@ pub struct Transaction {
     pub rows: u32,
     /// From the first row to the commit.
     pub every: Duration,
+    /// `transactional.id`; the instance's name if not given. All instances have this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Transactions that the application aborts by itself; it sends their rows again.
+    pub aborts: Share,
+    /// librdkafka: how long a commit or an abort may take before it is called again; not given, as the documentation
+    /// recommends (-1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
 }
 impl Default for Transaction {
     fn default() -> Self {
-        Self { rows: 500, every: secs(1) }
+        Self { rows: 500, every: secs(1), id: None, aborts: Share(0), timeout: None }
     }
 }
 

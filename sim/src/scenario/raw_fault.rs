@@ -201,9 +201,9 @@ pub struct Fault {
     /// At which effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash_point: Option<CrashPoint>,
-    /// Whom: `controller`, `leader of events/3`, `follower of events/3`, `replica of events/3`, `broker 2`, `any broker`,
-    /// `all brokers`, `other brokers`, `broker that leads none of events`, `coordinator of shop`, `application shop`, `reader check`,
-    /// `machine rack-a`. Found out when the fault begins.
+    /// Whom: `controller`, `leader of events/3`, `follower of events/3`, `replicas of events/3`, `broker 2`, `any broker`,
+    /// `all brokers`, `other brokers`, `broker that leads none of events`, `coordinator of shop`, `coordinator of shop/1`, `application shop`,
+    /// `reader check`, `machine rack-a`. Found out when the fault begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<OneOrMore>,
     /// One side of a network fault.

@@ -34,6 +34,7 @@ const FORMS: &[&str] = &[
     "broker that leads none of TOPIC",
     "coordinator of NAME",
     "coordinator of group NAME",
+    "coordinator of NAME/N",
     "application NAME",
     "application NAME/N",
     "reader NAME",
@@ -63,8 +64,8 @@ impl Names<'_> {
                 _ => Err((format!("there is no broker {n}"), Some(format!("brokers are 1 to {}", self.brokers)))),
             },
             ["coordinator", "of", name] => {
-                let names = self.applications.iter().map(|a| a.0.as_str());
-                Ok(Target::CoordinatorOf(place("application", name, names)? as u16))
+                let (at, instance) = instance("application", name, self.applications)?;
+                Ok(Target::CoordinatorOf(at, instance.unwrap_or(0)))
             }
             ["coordinator", "of", "group", name] => {
                 let names = self.groups.iter().map(String::as_str);
@@ -170,6 +171,9 @@ mod tests {
         assert_eq!(names.target("controller"), Ok(Target::Controller));
         assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));
         assert_eq!(names.target("application shop/1"), Ok(Target::Application(0, Some(1))));
+        assert_eq!(names.target("coordinator of shop"), Ok(Target::CoordinatorOf(0, 0)));
+        assert_eq!(names.target("coordinator of shop/1"), Ok(Target::CoordinatorOf(0, 1)));
+        assert_eq!(names.target("coordinator of shop/2").unwrap_err().1.unwrap(), "instances are 0 to 1");
         assert_eq!(names.target("broker 4").unwrap_err().1.unwrap(), "brokers are 1 to 3");
         assert_eq!(names.target("leader of event/3").unwrap_err().1.unwrap(), "did you mean `events`?");
         assert!(names.target("leader of events/6").unwrap_err().1.unwrap().contains("0 to 5"));

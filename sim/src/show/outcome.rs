@@ -167,7 +167,7 @@ pub struct Value {
     pub difference: i64,
 }
 /// A producer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Producer {
     /// Records that failed for good.
     pub failed_sends: u64,
@@ -175,8 +175,32 @@ pub struct Producer {
     pub retries: u64,
     /// Records acknowledged.
     pub acknowledged: u64,
-    /// Errors after which the producer could not go on.
+    /// Clients that could not go on: errors after which an instance is of no more use.
     pub fatal: u64,
+    /// Which errors, by code; the client's own are below -99.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fatal_errors: BTreeMap<String, u64>,
+    /// Rows in the memory of its process, undecided, when that died: they may be in the log or not.
+    pub forgotten: u64,
+    /// Its transactions, if it sends in such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Transactions>,
+}
+/// The transactions of a producer, as far as its application knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Transactions {
+    /// The commit has returned.
+    pub committed: u64,
+    /// Rows in them.
+    pub rows_committed: u64,
+    /// Aborted: by the application, or by the client that took over.
+    pub aborted: u64,
+    /// Rows in them.
+    pub rows_aborted: u64,
+    /// The client died in the commit: it may have come about or not.
+    pub unknown: u64,
+    /// Rows in them.
+    pub rows_unknown: u64,
 }
 /// A time without progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -55,10 +55,20 @@ impl Display for Outcome {
                 }),
             ),
             table(
-                ["producer", "acknowledged", "failed sends", "retries", "fatal"],
+                ["producer", "acknowledged", "failed sends", "retries", "fatal", "forgotten"],
                 self.producers.iter().map(|(name, p)| {
-                    let [a, s, r, t] = [p.acknowledged, p.failed_sends, p.retries, p.fatal].map(|n| n.to_string());
-                    [name.clone(), a, s, r, t]
+                    let of = [p.acknowledged, p.failed_sends, p.retries, p.fatal, p.forgotten];
+                    let [a, s, r, t, f] = of.map(|n| n.to_string());
+                    [name.clone(), a, s, r, t, f]
+                }),
+            ),
+            table(
+                ["transactions", "committed", "rows", "aborted", "rows", "unknown", "rows"],
+                self.producers.iter().filter_map(|(name, p)| {
+                    let t = p.transactions?;
+                    let of = [t.committed, t.rows_committed, t.aborted, t.rows_aborted, t.unknown, t.rows_unknown];
+                    let [a, b, c, d, e, f] = of.map(|n| n.to_string());
+                    Some([name.clone(), a, b, c, d, e, f])
                 }),
             ),
             table(

@@ -1,5 +1,6 @@
 //! The trace as text: a view, made only when somebody looks.
 
+use crate::run::Run;
 use crate::world::Item;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write as _};
@@ -11,8 +12,8 @@ pub struct Line {
     pub id: u64,
     /// The item that caused it; 0 for the workload, the schedule of faults and the beginning.
     pub cause: u64,
-    /// When, in ns of simulated time.
-    pub at_ns: u64,
+    /// When, in ns of the scenario's time; negative while the cluster forms.
+    pub at_ns: i64,
     /// Whose.
     pub process: u32,
     /// Name of the process in the scenario.
@@ -32,14 +33,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// An item of the process called `who`.
-    pub fn new(item: &Item, who: String) -> Self {
+    /// An item of a run that has begun.
+    pub fn new(item: &Item, run: &Run) -> Self {
         Self {
             id: item.id,
             cause: item.cause,
-            at_ns: item.at.0,
+            at_ns: item.at.0 as i64 - run.origin.0 as i64,
             process: item.process.0,
-            who,
+            who: run.name_of(item.process),
             name: item.what.name().into(),
             partition: item.what.partition().map(|tp| tp.to_string()),
             text: format!("{:?}", item.what),
@@ -50,8 +51,9 @@ impl Line {
 }
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (s, ns) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
-        write!(f, "{s}.{ns:09} s  {} (process {})  {}", self.who, self.process, self.text)?;
+        let (sign, ns) = (if self.at_ns < 0 { "-" } else { "" }, self.at_ns.unsigned_abs());
+        let (s, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
+        write!(f, "{sign}{s}.{ns:09} s  {} (process {})  {}", self.who, self.process, self.text)?;
         write!(f, "  [{} <- {}", self.id, self.cause)?;
         match &self.content {
             Some(content) => write!(f, "; content {content}]"),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
@@ -48,12 +48,24 @@ impl Filter {
     /// Whether an item is shown; `run` names its process.
     pub fn shows(&self, run: &Run, item: &Item) -> bool {
         let any = |words: &[String], is: &dyn Fn(&str) -> bool| words.is_empty() || words.iter().any(|w| is(w));
-        let at = Duration::from_nanos(item.at.0);
+        let at = Duration::from_nanos(item.at.0.saturating_sub(run.origin.0));
         level(&item.what) <= self.level
             && (self.from..=self.to).contains(&at)
             && any(&self.event, &|w| w == item.what.name())
             && any(&self.partition, &|w| item.what.partition().is_some_and(|tp| tp.to_string() == w))
             && any(&self.process, &|w| w == item.process.0.to_string() || w == run.name_of(item.process))
+    }
+    /// Whether the run has every process that is asked for.
+    ///
+    /// # Errors
+    /// Which it has not, and which it has.
+    pub fn check(&self, run: &Run) -> Result<(), String> {
+        let names = run.names();
+        let known = |w: &&String| names.contains(w) || w.parse::<usize>().is_ok_and(|n| n < names.len());
+        match self.process.iter().find(|w| !known(w)) {
+            None => Ok(()),
+            Some(word) => Err(format!("the run has no process `{word}`: there are {}", names.join(", "))),
+        }
     }
 }
 impl FromStr for Filter {
@@ -96,13 +108,15 @@ fn level(what: &What) -> Level {
     }
 }
 
-/// Simulated time as the time of log lines.
+/// The scenario's time as the time of log lines.
 #[derive(Clone, Debug, Default)]
-struct Clock(Arc<AtomicU64>);
+struct Clock(Arc<AtomicI64>);
 impl FormatTime for Clock {
     fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
         let ns = self.0.load(Ordering::Relaxed);
-        write!(w, "{:>5}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+        // What comes before the scenario's time zero is the forming of the cluster.
+        let (sign, of) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
+        write!(w, "{:>5}.{:09}", format!("{sign}{}", of / 1_000_000_000), of % 1_000_000_000)
     }
 }
 
@@ -120,8 +134,9 @@ pub fn with_view<T>(work: impl FnOnce(&mut dyn FnMut(&Run, &Item)) -> T) -> T {
     let subscriber = tracing_subscriber::registry().with(lines).with(only_ours);
     tracing::subscriber::with_default(subscriber, || {
         work(&mut |run, item| {
-            clock.0.store(item.at.0, Ordering::Relaxed);
-            show(&Line::new(item, run.name_of(item.process)), level(&item.what));
+            let line = Line::new(item, run);
+            clock.0.store(line.at_ns, Ordering::Relaxed);
+            show(&line, level(&item.what));
         })
     })
 }

@@ -266,7 +266,7 @@ impl<P: Process> World<P> {
         process: ProcessId,
         dead: DeadMode,
         life: &mut impl Lifecycle,
-        _seen: &mut impl Observer,
+        seen: &mut impl Observer,
     ) {
         let slot = &mut self.slots[process.0 as usize];
         slot.dead = dead;
@@ -279,6 +279,7 @@ impl<P: Process> World<P> {
         slot.clear();
         slot.since = now;
         self.drop_connections(process);
+        seen.died(now, process);
         life.down(process);
     }
 

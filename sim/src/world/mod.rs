@@ -61,6 +61,8 @@ pub trait Observer: Clone {
     fn message(&mut self, _at: SimTime, _to: Addr, _from: Addr, _name: &'static str, _bytes: u32) {}
     /// A fault or act took place.
     fn fault(&mut self, _at: SimTime, _process: Option<ProcessId>, _what: &'static str) {}
+    /// A process that was up is dead, and its memory gone.
+    fn died(&mut self, _at: SimTime, _process: ProcessId) {}
 }
 impl Observer for () {}
 impl<A: Observer, B: Observer> Observer for (A, B) {
@@ -79,6 +81,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn fault(&mut self, at: SimTime, process: Option<ProcessId>, what: &'static str) {
         self.0.fault(at, process, what);
         self.1.fault(at, process, what);
+    }
+    fn died(&mut self, at: SimTime, process: ProcessId) {
+        self.0.died(at, process);
+        self.1.died(at, process);
     }
 }
 

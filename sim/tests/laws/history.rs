@@ -76,6 +76,9 @@ impl History {
         let cast = Cast {
             brokers: (1..=3).map(|b| (ProcessId(b), BrokerId(b as i32))).collect(),
             producers: vec!["shop".into()],
+            ids: vec![0],
+            senders: std::collections::BTreeMap::new(),
+            commit_every: vec![],
             idempotent: vec![true],
             acks: vec![-1],
             readers: vec![ReaderInfo { name: "reader".into(), committed: false, topics: vec![0], group: None }],

@@ -19,11 +19,11 @@ pub(super) struct Plan {
     pub(super) stage: Stage,
     topics: Vec<String>,
     pub(super) all_topics: Vec<TopicId>,
-    /// Partition of `__transaction_state` of each application.
-    coordinators: Vec<Option<TopicPartition>>,
     /// Partition of `__consumer_offsets` of each group.
     group_coordinators: Vec<TopicPartition>,
     groups: Vec<String>,
+    /// Partition of `__transaction_state` of each instance of each application that sends in transactions.
+    coordinators: Vec<Vec<TopicPartition>>,
     applications: Vec<String>,
     readers: Vec<String>,
     machines: Vec<String>,
@@ -135,9 +135,12 @@ impl Plan {
             }
             Target::AllBrokers => Some(self.nodes().collect()),
             Target::OtherBrokers => Some(self.nodes().filter(|p| !others.contains(p)).collect()),
-            Target::CoordinatorOf(app) => single(node(self.leader(self.coordinators[usize::from(app)]?, world)?)),
             Target::CoordinatorOfGroup(group) => {
                 single(node(self.leader(self.group_coordinators[usize::from(group)], world)?))
+            }
+            Target::CoordinatorOf(app, n) => {
+                let of = self.coordinators[usize::from(app)].get(usize::from(n)).copied()?;
+                single(node(self.leader(of, world)?))
             }
             Target::LeadsNoneOf(topic) => single(node(self.leads_none(topic, world)?)),
             Target::Application(i, Some(n)) => Some(vec![self.stage.applications[usize::from(i)][usize::from(n)]]),
@@ -222,7 +225,8 @@ impl Plan {
             Target::AnyBroker => "any broker".into(),
             Target::AllBrokers => "all brokers".into(),
             Target::OtherBrokers => "other brokers".into(),
-            Target::CoordinatorOf(app) => format!("coordinator of {}", self.applications[usize::from(app)]),
+            Target::CoordinatorOf(app, 0) => format!("coordinator of {}", self.applications[usize::from(app)]),
+            Target::CoordinatorOf(app, n) => format!("coordinator of {}/{n}", self.applications[usize::from(app)]),
             Target::LeadsNoneOf(topic) => format!("broker that leads none of {}", self.topics[usize::from(topic.0)]),
             Target::Application(i, None) => format!("application {}", self.applications[usize::from(i)]),
             Target::Application(i, Some(n)) => format!("application {}/{n}", self.applications[usize::from(i)]),

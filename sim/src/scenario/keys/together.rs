@@ -45,9 +45,16 @@ fn against_idempotence(config: &Config) -> Vec<(&'static str, &'static str)> {
 
 /// What a transactional Java producer refuses besides what [`conflicts`] has said already: it has to be idempotent, so what
 /// elsewhere only switches the default off is a contradiction here.
-pub fn against_transactions(config: &Config) -> Vec<Conflict> {
+pub fn against_transactions(profile: Profile, config: &Config) -> Vec<Conflict> {
     if config.flag("enable.idempotence") {
         return Vec::new();
+    }
+    if profile == Profile::Librdkafka {
+        // transactional.id switches idempotence on, and refuses what contradicts it.
+        let set = |key: &'static str, wanted: &str| config.is_set(key) && config.get(key).to_string() != wanted;
+        let off = set("enable.idempotence", "true").then(|| conflict("enable.idempotence", "a transactional producer is idempotent"));
+        let acks = set("acks", "-1").then(|| conflict("acks", "a transactional producer demands acks=all"));
+        return off.into_iter().chain(acks).collect();
     }
     let off = config.is_set("enable.idempotence");
     let mut list = Vec::new();
@@ -155,7 +162,7 @@ mod tests {
             let mut config = Config::defaults(Side::Producer(Profile::Java));
             keys.iter().for_each(|(key, value)| config.set(key, value.clone()));
             let mut all = conflicts(&mut config);
-            all.extend(against_transactions(&config));
+            all.extend(against_transactions(Profile::Java, &config));
             all.into_iter().map(|c| c.key).collect::<Vec<_>>()
         };
         let (acks, off) = (("acks", Setting::Word("1")), ("enable.idempotence", Setting::Flag(false)));

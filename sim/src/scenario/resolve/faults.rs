@@ -176,7 +176,7 @@ impl Resolver<'_> {
         for (i, text) in texts.iter().enumerate() {
             let path = [path, &[Key(key), Item(i)]].concat();
             let target = self.note(&path, names.target(text));
-            if let Some(Target::CoordinatorOf(app)) = target
+            if let Some(Target::CoordinatorOf(app, _)) = target
                 && self.raw.applications[usize::from(app)].transaction.is_none()
             {
                 let name = &self.raw.applications[usize::from(app)].name;

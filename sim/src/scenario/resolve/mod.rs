@@ -221,7 +221,13 @@ impl Resolver<'_> {
                     profile: a.profile,
                     topic,
                     config,
-                    transaction: a.transaction.map(|t| (t.rows, t.every.0)),
+                    transaction: a.transaction.as_ref().map(|t| super::data::Transaction {
+                        rows: t.rows,
+                        every: t.every.0,
+                        id: t.id.clone(),
+                        aborts_ppm: t.aborts.0,
+                        timeout: t.timeout.map(|t| t.0),
+                    }),
                     instances,
                     workload,
                     start,
@@ -235,19 +241,20 @@ impl Resolver<'_> {
     fn transaction(&mut self, i: usize, config: &Config) {
         let a = &self.raw.applications[i];
         let path = |key| [Key("applications"), Item(i), Key(key)];
-        let Some(transaction) = a.transaction else { return };
+        let Some(transaction) = &a.transaction else { return };
         if transaction.rows == 0 {
             self.say(&path("transaction"), "a transaction has at least one row");
         }
         if transaction.every.0 < Nanos::millis(1) {
             self.say(&path("transaction"), "a transaction takes at least one millisecond");
         }
-        if a.profile == Profile::Librdkafka {
-            let what = "transactions of a librdkafka application are not covered yet";
-            self.advise(&path("transaction"), what, "`java` and `java-3.4` are; see NOT_COVERED.md");
-        } else {
-            self.contradict(&path("config"), against_transactions(config));
+        if transaction.id.as_ref().is_some_and(String::is_empty) {
+            self.say(&path("transaction"), "an empty `transactional.id` is none");
         }
+        if transaction.timeout.is_some() && a.profile != Profile::Librdkafka {
+            self.advise(&path("transaction"), "`timeout` is librdkafka's", "calls of the Java client end by `max.block.ms`");
+        }
+        self.contradict(&path("config"), against_transactions(a.profile, config));
     }
     /// Where an application sends in transactions, the cluster has to be able to create `__transaction_state`.
     fn transaction_log(&mut self, cluster: &Cluster, applications: &[Application]) {

@@ -8,12 +8,12 @@ use super::config::TXN_MARKERS;
 use super::gather::Gather;
 use super::producer_ids::ProducerIds;
 use super::{Node, NodeCx};
-use crate::base::{BrokerId, Fixes, Input, Millis, Offset, ProducerId, TopicPartition};
+use crate::base::{BrokerId, Event, Fixes, Input, Millis, Offset, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker_messages::BrokerRequest;
 use crate::kafka::controller::MetadataImage;
 use crate::kafka::coordinator::transaction::{
-    AppendId, MarkerDestination, PartitionLeaders, ProducerIdManager, Step, Token, TransactionCoordinator,
+    AppendId, MarkerDestination, PartitionLeaders, ProducerIdManager, Step, Token, Told, TransactionCoordinator,
     TransactionLogRecord, TransactionOutput, from_batch, to_batch,
 };
 use crate::kafka::log::{AppendOrigin, Isolation, ReadLimit};
@@ -159,11 +159,26 @@ impl Node {
         if ids.ask {
             self.ask_for_producer_ids(now);
         }
+        for told in self.transactions.coordinator.take_told() {
+            self.tell(told, cx);
+        }
         for output in out.drain(..) {
             self.transaction_output(output, cx);
         }
         self.transactions.out = out;
         self.after_replicas(cx);
+    }
+    fn tell(&self, told: Told, cx: &mut NodeCx<'_>) {
+        let log = |id| self.transaction_log(self.transactions.coordinator.state().partition_for(id));
+        let event = match told {
+            Told::State { id, producer, epoch, state, stored } => {
+                log(id).map(|tp| Event::TransactionState { tp, id: id.0, producer, epoch, state: state as u8, stored })
+            }
+            Told::Stopped { id, producer, epoch } => {
+                log(id).map(|tp| Event::CompletionStopped { tp, id: id.0, producer, epoch })
+            }
+        };
+        event.into_iter().for_each(|event| cx.emit(event));
     }
     fn transaction_output(&mut self, output: TransactionOutput, cx: &mut NodeCx<'_>) {
         match output {

@@ -2,7 +2,7 @@
 //! acks=all; the answer leaves when every one is decided.
 
 use super::{Node, NodeCx};
-use crate::base::{Batch, ConnId, EventTime, Fix, Marker, ProducerId, TopicPartition};
+use crate::base::{Batch, ConnId, Event, EventTime, Fix, Marker, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker_messages::BrokerReply;
 use crate::kafka::coordinator::transaction::TxnMarkerEntry;
@@ -36,6 +36,8 @@ impl Node {
                     transaction_version: marker.version as u8,
                     ..Produce::client(token, -1, self.config.broker.transactions.request_timeout)
                 };
+                let (producer, epoch, commit) = (marker.producer, marker.epoch, marker.commit);
+                cx.emit(Event::MarkerArrived { tp: *tp, producer, epoch, commit });
                 self.replicas.append(cx.millis(), &how, &[(*tp, Arc::clone(&batch))], &mut self.outputs);
             }
         }

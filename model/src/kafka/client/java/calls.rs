@@ -61,7 +61,8 @@ impl Sender {
             Err(refusal) => Err(SendError::Thrown(refusal)),
         }
     }
-    fn send_failed(&mut self, why: Failure, queued: bool) -> SendError {
+    /// `send` failed with an `ApiException`: the transaction hears of it (`maybeTransitionToErrorState`).
+    pub(super) fn send_failed(&mut self, why: Failure, queued: bool) -> SendError {
         match self.manager.as_mut().map_or(Ok(()), |manager| manager.on_send_failed(why)) {
             Ok(()) => SendError::Failed { why, queued },
             Err(refusal) => SendError::Thrown(refusal),

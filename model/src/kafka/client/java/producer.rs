@@ -250,6 +250,8 @@ impl JavaProducer {
                 if now - self.blocked_since < self.max_block {
                     return;
                 }
+                // `doSend` catches the time-out: the transaction has to be aborted, the future has failed.
+                let _ = self.sender.send_failed(Failure::Blocked, false);
                 self.fail_blocked(record, Failure::Blocked);
             }
             self.blocked.pop_front();

@@ -108,7 +108,11 @@ impl RdConfig {
     }
     /// A transactional producer.
     pub fn transactional(id: TransactionalId) -> Self {
-        Self { idempotence: true, transactional: Some(id), ..Self::default() }
+        Self::default().in_transactions(id)
+    }
+    /// The same settings for a transactional producer.
+    pub fn in_transactions(self, id: TransactionalId) -> Self {
+        Self { idempotence: true, transactional: Some(id), ..self }
     }
 
     /// Sets one key; aliases are understood. `transactional.id` takes the interned number.

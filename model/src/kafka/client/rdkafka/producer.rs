@@ -395,7 +395,9 @@ impl RdProducer {
             txn.poison(error);
         }
         self.events.push_back(ProducerEvent::Fatal(error));
-        self.end_call(Err(CallError::fatal(error)));
+        let committing = self.txn.as_ref().is_some_and(|t| matches!(t.call, Some((Call::Commit, _))));
+        let told = !committing || self.fixes.has(Fix::RefusedCommitTold);
+        self.end_call(if told { Err(CallError::fatal(error)) } else { Ok(()) });
     }
 
     // ---- what is due
@@ -507,7 +509,7 @@ impl RdProducer {
                     acks: self.config.acks,
                     timeout: self.config.request_timeout,
                     version: 10,
-                    transactional_id: None,
+                    transactional_id: self.config.transactional,
                     batches: vec![(*tp, o.batch)],
                 });
                 let deadline = now.saturating_add(self.config.socket_timeout().min(o.expires_in));

@@ -29,6 +29,11 @@ impl Wires {
             _ => None,
         }
     }
+    /// The instance is destroyed: its connections close.
+    pub fn close<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.connections.clear();
+        std::mem::take(&mut self.links).into_keys().for_each(|conn| cx.close(conn));
+    }
     /// Does what the client's connections want.
     pub fn carry_out<W>(&mut self, actions: Vec<NetAction>, cx: &mut Cx<'_, Message, W>) {
         for action in actions {
@@ -76,6 +81,10 @@ impl RdProducerClient {
             }
             None => false,
         }
+    }
+    /// `rd_kafka_destroy`, without waiting for what is not sent.
+    pub fn close<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.wires.close(cx);
     }
     /// Does what is due.
     pub fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) {

@@ -2,7 +2,7 @@
 //! (kafka.md 4.10 to 4.12).
 
 use super::coordinator::TransactionCoordinator;
-use super::effects::Step;
+use super::effects::{Step, Told};
 use super::end_txn::{EndCallback, EndRequest};
 use super::markers::{Marker, PendingCompleteTxn};
 use super::metadata::TxnTransitMetadata;
@@ -101,6 +101,7 @@ impl TransactionCoordinator {
     fn marker_answered(&mut self, marker: Marker, results: &[(TopicPartition, ErrorCode)], step: &mut Step<'_>) {
         let (id, number) = (marker.id, marker.number);
         let storage_error_retried = self.fixes.has(Fix::MarkerStorageErrorRetried);
+        let every_marker = self.fixes.has(Fix::EndAfterMarkers);
         let Ok(Some((epoch, metadata))) = self.state.get(id) else {
             return drop(self.markers.remove(id, number));
         };
@@ -111,6 +112,7 @@ impl TransactionCoordinator {
         let mut stop = false;
         for (tp, error) in results {
             match error {
+                ErrorCode::None if !every_marker => metadata.partitions.clear(),
                 ErrorCode::None | ErrorCode::UnsupportedForMessageFormat | ErrorCode::UnsupportedVersion => {
                     metadata.partitions.remove(tp);
                 }
@@ -126,7 +128,9 @@ impl TransactionCoordinator {
             }
         }
         if stop {
-            drop(self.markers.remove(id, number));
+            if self.markers.remove(id, number).is_some() {
+                self.told.push(Told::Stopped { id, producer: marker.producer, epoch: marker.epoch });
+            }
         } else if again.is_empty() {
             self.maybe_write_completion(id, step);
         } else {
@@ -170,7 +174,7 @@ impl TransactionCoordinator {
         for id in self.state.prepared(partition) {
             let Ok(Some((_, metadata))) = self.state.get(id) else { continue };
             let producer = (metadata.producer, metadata.epoch);
-            let commit = metadata.state == S::PrepareCommit;
+            let commit = metadata.state == S::PrepareCommit && self.fixes.has(Fix::DecisionStands);
             if let Ok(to) = metadata.prepare_complete(step.now) {
                 completions.push((id, commit, producer, to));
             }

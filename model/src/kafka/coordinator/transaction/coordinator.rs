@@ -2,7 +2,7 @@
 //! 4.5).
 
 use super::config::TransactionConfig;
-use super::effects::{AppendId, Step, Token, TransactionReply};
+use super::effects::{AppendId, Step, Token, Told, TransactionReply};
 use super::end_txn::{EndCallback, EndRequest};
 use super::markers::TransactionMarkerChannelManager;
 use super::metadata::{TWO_PHASE_COMMIT_TIMEOUT, TransactionMetadata, TransitionError, TxnTransitMetadata};
@@ -53,6 +53,7 @@ pub struct TransactionCoordinator {
     pub(super) next_abort_scan: Millis,
     pub(super) next_id_scan: Millis,
     pub(super) next_marker_pass: Millis,
+    pub(super) told: Vec<Told>,
 }
 
 const fn init_error(error: ErrorCode) -> TransactionReply {
@@ -70,7 +71,12 @@ impl TransactionCoordinator {
             next_abort_scan: now + config.abort_timed_out_interval,
             next_id_scan: now + config.remove_expired_interval,
             next_marker_pass: Millis::MAX,
+            told: Vec::new(),
         }
+    }
+    /// What has happened since this was asked last.
+    pub fn take_told(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
     }
     /// The ids it knows.
     pub fn state(&self) -> &TransactionStateManager {
@@ -245,10 +251,15 @@ impl TransactionCoordinator {
     // ---- appends
 
     pub(super) fn append(&mut self, pending: PendingTransition, step: &mut Step<'_>) {
-        let to = pending.to.clone();
-        if let Err((error, then)) = self.state.append(pending, step) {
-            self.after_append(then, &to, error, step);
+        let (id, to) = (pending.id, pending.to.clone());
+        match self.state.append(pending, step) {
+            Ok(()) => self.tell_state(id, &to, false),
+            Err((error, then)) => self.after_append(then, &to, error, step),
         }
+    }
+    fn tell_state(&mut self, id: TransactionalId, to: &TxnTransitMetadata, stored: bool) {
+        let (producer, epoch, state) = (to.producer, to.epoch, to.state);
+        self.told.push(Told::State { id, producer, epoch, state, stored });
     }
     /// An append of [`TransactionOutput::Append`](super::TransactionOutput::Append) is replicated (NONE), or was refused.
     pub fn appended(&mut self, append: AppendId, log: ErrorCode, step: &mut Step<'_>) {
@@ -259,7 +270,10 @@ impl TransactionCoordinator {
             }
             Some(PendingAppend::Transition(pending)) => {
                 let error = match self.state.update_cache(&pending, log) {
-                    Ok(()) => ErrorCode::None,
+                    Ok(()) => {
+                        self.tell_state(pending.id, &pending.to, true);
+                        ErrorCode::None
+                    }
                     Err(Some(error)) => error,
                     Err(None) => return,
                 };

@@ -1,9 +1,10 @@
 //! What the coordinator is told and what it asks for: its only ties to the broker around it.
 
 use super::record::TransactionLogRecord;
-use super::state::TransactionVersion;
+use super::state::{TransactionState, TransactionVersion};
 use crate::base::{BrokerId, Millis, ProducerEpoch, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::kafka::txn_messages::TransactionalId;
 
 /// Names an append until its result is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +84,33 @@ pub enum TransactionOutput {
         to: BrokerId,
         /// The markers.
         markers: Vec<TxnMarkerEntry>,
+    },
+}
+
+/// What a coordinator tells of itself. Nothing follows from it: it is for whoever watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A state is on its way into the log, or is stored and in force.
+    State {
+        /// Whose.
+        id: TransactionalId,
+        /// Producer id.
+        producer: ProducerId,
+        /// Producer epoch.
+        epoch: ProducerEpoch,
+        /// The state.
+        state: TransactionState,
+        /// In force.
+        stored: bool,
+    },
+    /// A completion was given up: a partition refused its marker for good, or Kafka's thread died of the answer (T-32).
+    Stopped {
+        /// Whose.
+        id: TransactionalId,
+        /// Producer id of the markers.
+        producer: ProducerId,
+        /// Epoch of the markers.
+        epoch: ProducerEpoch,
     },
 }
 

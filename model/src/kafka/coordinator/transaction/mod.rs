@@ -27,8 +27,8 @@ mod transit;
 pub use config::TransactionConfig;
 pub use coordinator::{AddPartitions, InitProducerId, TransactionCoordinator};
 pub use effects::{
-    AppendId, MarkerDestination, PartitionLeaders, ProducerIdManager, Step, Token, TransactionOutput, TransactionReply,
-    TxnMarkerEntry,
+    AppendId, MarkerDestination, PartitionLeaders, ProducerIdManager, Step, Token, Told, TransactionOutput,
+    TransactionReply, TxnMarkerEntry,
 };
 pub use end_txn::EndRequest;
 pub use metadata::{NO_START, TWO_PHASE_COMMIT_TIMEOUT, TransactionMetadata, TransitionError, TxnTransitMetadata};

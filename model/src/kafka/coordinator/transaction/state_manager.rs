@@ -208,7 +208,10 @@ impl TransactionStateManager {
         let mut by_id = BTreeMap::new();
         for record in records {
             match record.value {
-                Some(value) => drop(by_id.insert(record.id, value.load(record.id))),
+                Some(value) if self.fixes.has(Fix::NewestTransactionRecordWins) || !by_id.contains_key(&record.id) => {
+                    by_id.insert(record.id, value.load(record.id));
+                }
+                Some(_) => {}
                 None => drop(by_id.remove(&record.id)),
             }
         }
@@ -228,6 +231,10 @@ impl TransactionStateManager {
     pub(super) fn prepared(&self, partition: u16) -> Vec<TransactionalId> {
         let of = |e: &CacheEntry| e.by_id.values().filter(|m| m.state.is_prepared()).map(|m| m.id).collect();
         self.cache.get(&partition).map_or_else(Vec::new, of)
+    }
+    /// Whether the outcome of some transaction is decided and its end not in the log.
+    pub fn any_prepared(&self) -> bool {
+        self.cache.values().flat_map(|e| e.by_id.values()).any(|m| m.state.is_prepared())
     }
     /// Partitions coordinated here, with their coordinator epochs.
     pub fn partitions(&self) -> impl Iterator<Item = (u16, i32)> {

@@ -1,0 +1,90 @@
+//! Law of ends: once the faults are over, no transaction stands open and no decision waits for its end (I-29, and liveness).
+//!
+//! A run waits for the timeout of what a dead application has left open. What the coordinator knows and can still end is late;
+//! what it does not know is ended by nobody.
+
+use super::{History, at_odds, histories};
+use crate::judge::{Evidence, Excuse, Findings, Law, Violation};
+use crate::world::Observer;
+use model::base::{Offset, ProducerId, TopicPartition};
+use model::kafka::coordinator::transaction::{TransactionLogValue, TransactionState as S};
+use std::collections::BTreeMap;
+
+/// The law.
+#[derive(Clone, Debug, Default)]
+pub struct HangingLaw;
+
+impl Observer for HangingLaw {}
+
+/// A transaction without an end in a partition.
+struct Open {
+    producer: ProducerId,
+    from: Offset,
+}
+
+/// What is open in the log that readers see.
+fn open(end: &Evidence<'_>, tp: TopicPartition) -> Vec<Open> {
+    let mut open: BTreeMap<ProducerId, Offset> = BTreeMap::new();
+    for entry in end.committed(tp) {
+        let producer = entry.batch.producer.id;
+        if entry.batch.marker_of().is_some() {
+            open.remove(&producer);
+        } else if entry.batch.is_transactional() {
+            open.entry(producer).or_insert(entry.base);
+        }
+    }
+    open.into_iter().map(|(producer, from)| Open { producer, from }).collect()
+}
+
+/// Whether the coordinator can still end a transaction in this partition.
+fn covers(last: &TransactionLogValue, tp: TopicPartition) -> bool {
+    matches!(last.state, S::Ongoing | S::PrepareCommit | S::PrepareAbort) && last.partitions.contains(&tp)
+}
+
+impl Law for HangingLaw {
+    const NAME: &'static str = "hanging";
+
+    fn settle(&mut self, end: &Evidence<'_>, findings: &mut Findings) {
+        let brokers_down = end.cast.brokers.keys().filter(|p| end.down.contains(p)).count();
+        if brokers_down > 0 {
+            // Leader or min ISR may be missing, of the partition or of the log.
+            return;
+        }
+        let histories = histories(end);
+        for history in &histories {
+            let Some(last) = history.records.last() else { continue };
+            if matches!(last.state, S::PrepareCommit | S::PrepareAbort) {
+                let name = end.cast.producers.get(history.id as usize).map_or("?", String::as_str);
+                let text = format!("{name}: {:?} is in the log, and its end is not", last.state);
+                add(end, findings, "prepared-stands", at_odds(end, history, None), history.log, text);
+            }
+        }
+        let events = |tp: &TopicPartition| end.topics.get(usize::from(tp.topic.0)).is_some_and(|t| t.events);
+        for tp in end.replicas.keys().copied().filter(events) {
+            if !end.replicas[&tp].iter().any(|r| r.leads && r.alive) {
+                continue;
+            }
+            for Open { producer, from } in open(end, tp) {
+                let of = |h: &&History| h.records.iter().any(|r| r.producer == producer);
+                let history = histories.iter().find(of);
+                let last = history.and_then(|h| h.records.last());
+                let rule = if last.is_some_and(|l| covers(l, tp)) { "lso-stands" } else { "I-29" };
+                let excuse = history.map_or_else(|| end.excuses.loss(tp, None), |h| at_odds(end, h, Some(tp)));
+                let text = format!("{tp}: a transaction of producer {producer} is open since offset {from}");
+                add(end, findings, rule, excuse, tp, text);
+            }
+        }
+    }
+}
+
+fn add(
+    end: &Evidence<'_>,
+    findings: &mut Findings,
+    rule: &'static str,
+    excuse: Option<Excuse>,
+    tp: TopicPartition,
+    text: String,
+) {
+    let (at, law, event) = (end.now, HangingLaw::NAME, None);
+    findings.add_with(law, rule, excuse, || Violation { at, law, rule, text, excuse, tp: Some(tp), event });
+}
