@@ -14,6 +14,7 @@ mod run_assignors;
 mod run_avro;
 mod run_controller;
 mod run_flink_barriers;
+mod run_flink_coordinator;
 mod run_flink_events;
 mod run_flink_keys;
 mod run_flink_restart;
@@ -43,6 +44,7 @@ use harness::Family;
 const FAMILIES: &[Family] = &[
     Family { name: "avro/payloads", run: run_avro::run },
     Family { name: "flink-checkpoint/barriers", run: run_flink_barriers::run },
+    Family { name: "flink-checkpoint/coordinator", run: run_flink_coordinator::run },
     Family { name: "flink-checkpoint/events", run: run_flink_events::run },
     Family { name: "flink-checkpoint/heartbeat", run: run_flink_restart::heartbeat },
     Family { name: "flink-checkpoint/repartition", run: run_flink_state::repartition },

@@ -1,5 +1,8 @@
 //! Why a checkpoint fails, and how much of that a job bears (`CheckpointFailureReason`, `CheckpointFailureManager`).
 
+use super::CheckpointId;
+use std::collections::BTreeSet;
+
 /// `CheckpointFailureReason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -89,11 +92,88 @@ impl Reason {
     pub fn of_name(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, n)| *n == name).map(|(reason, _)| *reason)
     }
+    /// Whether the failure is the JobManager's own, before any task had a part in it (`isPreFlight`).
+    pub const fn pre_flight(self) -> bool {
+        matches!(
+            self,
+            Self::PeriodicSchedulerShutdown
+                | Self::TooManyRequests
+                | Self::MinimumTimeBetweenCheckpoints
+                | Self::NotAllRequiredTasksRunning
+                | Self::IoException
+        )
+    }
     /// Whether a failed checkpoint of this kind counts towards `execution.checkpointing.tolerable-failed-checkpoints`.
     pub const fn counts(self) -> bool {
         matches!(
             self,
             Self::IoException | Self::AsyncException | Self::Declined | Self::Expired | Self::FinalizeFailure
         )
+    }
+}
+
+/// `execution.checkpointing.tolerable-failed-checkpoints` without a limit.
+pub const UNLIMITED: u32 = i32::MAX as u32;
+
+/// Counts failed checkpoints (`CheckpointFailureManager`): each counted once, and all forgotten by a success or when there
+/// were too many.
+#[derive(Clone, Debug)]
+pub struct FailureCounter {
+    tolerable: u32,
+    count: u32,
+    counted: BTreeSet<CheckpointId>,
+    last_success: CheckpointId,
+}
+impl FailureCounter {
+    /// A counter that bears so many in a row.
+    pub const fn new(tolerable: u32) -> Self {
+        Self { tolerable, count: 0, counted: BTreeSet::new(), last_success: CheckpointId::NONE }
+    }
+    /// A checkpoint or savepoint has completed.
+    pub fn success(&mut self, id: CheckpointId) {
+        self.clear();
+        self.last_success = self.last_success.max(id);
+    }
+    fn clear(&mut self) {
+        self.count = 0;
+        self.counted.clear();
+    }
+    /// One has failed; without an id it never began. True if these are too many.
+    pub fn failure(&mut self, id: Option<CheckpointId>, reason: Reason) -> bool {
+        if id.is_some_and(|id| id < self.last_success) {
+            return false;
+        }
+        let counts = self.tolerable != UNLIMITED && reason.counts();
+        if counts && id.is_none_or(|id| self.counted.insert(id)) {
+            self.count += 1;
+        }
+        let too_many = self.count > self.tolerable;
+        if too_many {
+            self.clear();
+        }
+        too_many
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_checkpoint_counts_once_and_too_many_are_forgotten() {
+        let mut counter = FailureCounter::new(1);
+        let id = |n| Some(CheckpointId(n));
+        assert!(!counter.failure(id(1), Reason::Expired));
+        assert!(!counter.failure(id(1), Reason::Expired));
+        assert!(!counter.failure(id(2), Reason::TaskFailure));
+        assert!(counter.failure(id(3), Reason::Declined));
+        assert!(!counter.failure(id(4), Reason::Declined));
+    }
+
+    #[test]
+    fn every_reason_has_its_name() {
+        for (reason, name) in NAMES {
+            assert_eq!((reason.name(), Reason::of_name(name)), (*name, Some(*reason)));
+        }
     }
 }
