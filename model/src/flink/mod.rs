@@ -12,3 +12,4 @@ pub mod restart;
 pub mod sink;
 pub mod state;
 pub mod timers;
+pub mod watermark;

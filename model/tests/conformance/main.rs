@@ -21,6 +21,7 @@ mod run_flink_keys;
 mod run_flink_restart;
 mod run_flink_state;
 mod run_flink_two_phase;
+mod run_flink_watermarks;
 mod run_group;
 mod run_group_requests;
 mod run_hash;
@@ -59,6 +60,10 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink-keygroups/keys", run: run_flink_keys::keys },
     Family { name: "flink-keygroups/ranges", run: run_flink_keys::ranges },
     Family { name: "flink-keygroups/sql_keys", run: run_flink_keys::sql_keys },
+    Family { name: "flink/bounded", run: run_flink_watermarks::bounded },
+    Family { name: "flink/idleness", run: run_flink_watermarks::idleness },
+    Family { name: "flink/splits", run: run_flink_watermarks::splits },
+    Family { name: "flink/valve", run: run_flink_watermarks::valve },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/group", run: run_java_group::run },
