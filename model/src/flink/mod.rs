@@ -8,6 +8,7 @@ pub mod failover;
 pub mod heartbeat;
 pub mod kafka;
 pub mod key_groups;
+pub mod operator;
 pub mod restart;
 pub mod sink;
 pub mod state;

@@ -22,6 +22,7 @@ mod run_flink_restart;
 mod run_flink_state;
 mod run_flink_two_phase;
 mod run_flink_watermarks;
+mod run_flink_windows;
 mod run_group;
 mod run_group_requests;
 mod run_hash;
@@ -61,8 +62,13 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink-keygroups/ranges", run: run_flink_keys::ranges },
     Family { name: "flink-keygroups/sql_keys", run: run_flink_keys::sql_keys },
     Family { name: "flink/bounded", run: run_flink_watermarks::bounded },
+    Family { name: "flink/dedup", run: run_flink_windows::dedup },
     Family { name: "flink/idleness", run: run_flink_watermarks::idleness },
+    Family { name: "flink/multi_source", run: run_flink_windows::data_stream },
+    Family { name: "flink/session", run: run_flink_windows::data_stream },
+    Family { name: "flink/sliding", run: run_flink_windows::data_stream },
     Family { name: "flink/splits", run: run_flink_watermarks::splits },
+    Family { name: "flink/tumbling", run: run_flink_windows::data_stream },
     Family { name: "flink/valve", run: run_flink_watermarks::valve },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
