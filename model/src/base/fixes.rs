@@ -141,14 +141,32 @@ pub enum Fix {
     UnstableOffsetsRetried = 53,
     /// T-33: an end goes into the log when every partition has its marker; cleared: as soon as the first one has, and the others
     /// are forgotten. Planted.
-    EndAfterMarkers = 60,
+    EndAfterMarkers = 54,
     /// 4.4: what was decided stays decided; cleared: a coordinator that takes over a prepared commit sends ABORT markers.
     /// Planted.
-    DecisionStands = 61,
+    DecisionStands = 55,
     /// 4.12: a coordinator that takes over goes by the newest record of an id; cleared: by the first. Planted.
-    NewestTransactionRecordWins = 62,
+    NewestTransactionRecordWins = 56,
     /// librdkafka 1.5.3: a commit that the coordinator refused fails; cleared: it is reported as done.
-    RefusedCommitTold = 63,
+    RefusedCommitTold = 57,
+    /// FLINK-36455 (1.20.1): a sink's committer tries again at once and gives up after `sink.committer.retries`; cleared: a second
+    /// later, without end, while the job runs on and its notification has long returned.
+    SynchronousCommitRetries = 58,
+    /// FLINK-37605 (1.20.2): what is left at the end of the input is committed under the checkpoint after the last known one;
+    /// cleared: under the greatest number there is, which a restarted job uses again.
+    FinalCommittablesById = 59,
+    /// FLINK-31363 (connector 3.1): a transaction without records is not handed to the committer; cleared: it is, and the commit
+    /// of a restore ends in an invalid state.
+    EmptyTransactionNotCommitted = 60,
+    /// FLINK-25920 (1.19.2, 1.20.1): after the end of its input a sink writer announces nothing more; cleared: once more under
+    /// the final checkpoint, which fails the job at its end.
+    EndAnnouncedOnce = 61,
+    /// FLINK-20645 (1.12.2): only the barrier of the checkpoint that is captured ends the capture of a channel; cleared: any, so
+    /// that buffers before the right one are missing from the channel state.
+    CaptureUntilItsBarrier = 62,
+    /// FLINK-24773 (1.14.1): a commit that fails for an unknown reason fails the job, which tries again from its state; cleared:
+    /// it is logged, and the transaction is lost to its timeout.
+    UnknownCommitErrorFails = 63,
 }
 
 /// What stands behind a [`Fix`].
@@ -566,6 +584,48 @@ pub const FIXES: &[FixInfo] = &[
         name: "refused-commit-told",
         ticket: "librdkafka 1.5.3",
         rule: "T-28",
+        law: "layer",
+    },
+    FixInfo {
+        fix: Fix::SynchronousCommitRetries,
+        name: "synchronous-commit-retries",
+        ticket: "FLINK-36455",
+        rule: "7.2",
+        law: "liveness, scope",
+    },
+    FixInfo {
+        fix: Fix::FinalCommittablesById,
+        name: "final-committables-by-id",
+        ticket: "FLINK-37605",
+        rule: "7.1",
+        law: "layer",
+    },
+    FixInfo {
+        fix: Fix::EmptyTransactionNotCommitted,
+        name: "empty-transaction-not-committed",
+        ticket: "FLINK-31363",
+        rule: "K3",
+        law: "protocol (I2)",
+    },
+    FixInfo {
+        fix: Fix::EndAnnouncedOnce,
+        name: "end-announced-once",
+        ticket: "FLINK-25920",
+        rule: "7.1",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::CaptureUntilItsBarrier,
+        name: "capture-until-its-barrier",
+        ticket: "FLINK-20645",
+        rule: "2.5",
+        law: "scope (state)",
+    },
+    FixInfo {
+        fix: Fix::UnknownCommitErrorFails,
+        name: "unknown-commit-error-fails",
+        ticket: "FLINK-24773",
+        rule: "7.3",
         law: "layer",
     },
 ];

@@ -13,6 +13,16 @@ mod rd_cluster;
 mod run_assignors;
 mod run_avro;
 mod run_controller;
+mod run_flink_barriers;
+mod run_flink_coordinator;
+mod run_flink_events;
+mod run_flink_kafka_sink;
+mod run_flink_keys;
+mod run_flink_restart;
+mod run_flink_state;
+mod run_flink_two_phase;
+mod run_flink_watermarks;
+mod run_flink_windows;
 mod run_group;
 mod run_group_requests;
 mod run_hash;
@@ -36,6 +46,30 @@ use harness::Family;
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
     Family { name: "avro/payloads", run: run_avro::run },
+    Family { name: "flink-checkpoint/barriers", run: run_flink_barriers::run },
+    Family { name: "flink-checkpoint/coordinator", run: run_flink_coordinator::run },
+    Family { name: "flink-checkpoint/events", run: run_flink_events::run },
+    Family { name: "flink-checkpoint/heartbeat", run: run_flink_restart::heartbeat },
+    Family { name: "flink-checkpoint/repartition", run: run_flink_state::repartition },
+    Family { name: "flink-checkpoint/restart", run: run_flink_restart::restart },
+    Family { name: "flink-checkpoint/timers", run: run_flink_state::timers },
+    Family { name: "flink-checkpoint/two_input", run: run_flink_barriers::run },
+    Family { name: "flink-checkpoint/two_phase", run: run_flink_two_phase::run },
+    Family { name: "flink-kafka/kafka_eo", run: run_flink_kafka_sink::exactly_once },
+    Family { name: "flink-kafka/split_owner", run: run_flink_kafka_sink::split_owners },
+    Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
+    Family { name: "flink-keygroups/keys", run: run_flink_keys::keys },
+    Family { name: "flink-keygroups/ranges", run: run_flink_keys::ranges },
+    Family { name: "flink-keygroups/sql_keys", run: run_flink_keys::sql_keys },
+    Family { name: "flink/bounded", run: run_flink_watermarks::bounded },
+    Family { name: "flink/dedup", run: run_flink_windows::dedup },
+    Family { name: "flink/idleness", run: run_flink_watermarks::idleness },
+    Family { name: "flink/multi_source", run: run_flink_windows::data_stream },
+    Family { name: "flink/session", run: run_flink_windows::data_stream },
+    Family { name: "flink/sliding", run: run_flink_windows::data_stream },
+    Family { name: "flink/splits", run: run_flink_watermarks::splits },
+    Family { name: "flink/tumbling", run: run_flink_windows::data_stream },
+    Family { name: "flink/valve", run: run_flink_watermarks::valve },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/group", run: run_java_group::run },

@@ -1,0 +1,187 @@
+//! The window operator of the DataStream API (`WindowOperator`, `EventTimeTrigger`, `MergingWindowSet`). Rules W1 to W8.
+
+use super::assigner::{Assigner, Window};
+use crate::flink::timers::{TimerState, Timers};
+use std::collections::BTreeMap;
+
+/// What a window holds of its events.
+pub trait Accumulator: Clone + Default {
+    /// An event's value.
+    type Value;
+    /// Takes an event in.
+    fn add(&mut self, value: &Self::Value);
+    /// Takes in what another window holds, when sessions merge.
+    fn merge(&mut self, other: Self);
+}
+
+/// A firing: the whole content of a window, stamped with its last millisecond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pane<K, A> {
+    /// The key.
+    pub key: K,
+    /// The window.
+    pub window: Window,
+    /// What it holds.
+    pub content: A,
+}
+
+/// Whether an event went to no window because it is late: to the side output then. An event that no window takes though it
+/// is not late vanishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late(pub bool);
+
+/// What a snapshot keeps: open windows and their timers, nothing of the watermark (W1).
+#[derive(Clone, Debug)]
+pub struct WindowState<K, A> {
+    windows: Vec<((K, Window), A)>,
+    timers: TimerState<(K, Window)>,
+}
+
+/// One subtask of the operator.
+#[derive(Clone, Debug)]
+pub struct WindowOperator<K, A> {
+    assigner: Assigner,
+    lateness: i64,
+    windows: BTreeMap<K, BTreeMap<Window, A>>,
+    timers: Timers<(K, Window)>,
+}
+
+impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
+    /// An operator that starts fresh; `lateness` is `allowedLateness` in milliseconds.
+    pub fn new(assigner: Assigner, lateness: i64) -> Self {
+        Self { assigner, lateness, windows: BTreeMap::new(), timers: Timers::default() }
+    }
+    /// An operator restored from the snapshots of its predecessors, as far as the keys are its own. Until a watermark comes
+    /// nothing is late: an event of a window that had fired opens it anew.
+    pub fn restore(assigner: Assigner, lateness: i64, states: &[WindowState<K, A>], mine: impl Fn(&K) -> bool) -> Self {
+        let mut operator = Self::new(assigner, lateness);
+        operator.timers = Timers::restore(states.iter().map(|s| &s.timers), |(key, _)| mine(key));
+        for ((key, window), content) in states.iter().flat_map(|s| &s.windows).filter(|((key, _), _)| mine(key)) {
+            operator.windows.entry(key.clone()).or_default().insert(*window, content.clone());
+        }
+        operator
+    }
+    /// The snapshot.
+    pub fn snapshot(&self) -> WindowState<K, A> {
+        let all = self.windows.iter().flat_map(|(k, windows)| windows.iter().map(move |(w, a)| (k, *w, a)));
+        let windows = all.map(|(key, window, content)| ((key.clone(), window), content.clone())).collect();
+        WindowState { windows, timers: self.timers.snapshot() }
+    }
+    /// When a window's state goes (W2): never, if that is beyond time.
+    const fn cleanup(&self, window: Window) -> i64 {
+        window.max_timestamp().saturating_add(self.lateness)
+    }
+    const fn is_late(&self, window: Window) -> bool {
+        self.cleanup(window) <= self.timers.watermark()
+    }
+    /// An event.
+    pub fn element(&mut self, key: &K, timestamp: i64, value: &A::Value, out: &mut Vec<Pane<K, A>>) -> Late {
+        let mut taken = false;
+        let assigner = self.assigner;
+        for window in assigner.windows(timestamp) {
+            let window = if assigner.merging() { self.merge(key, window) } else { window };
+            if self.is_late(window) {
+                continue;
+            }
+            taken = true;
+            let content = self.windows.entry(key.clone()).or_default().entry(window).or_default();
+            content.add(value);
+            if window.max_timestamp() <= self.timers.watermark() {
+                out.push(Pane { key: key.clone(), window, content: content.clone() });
+            } else {
+                self.timers.register_event((key.clone(), window), window.max_timestamp());
+            }
+            self.register_cleanup(key, window);
+        }
+        Late(!taken && timestamp.saturating_add(self.lateness) <= self.timers.watermark())
+    }
+    fn register_cleanup(&mut self, key: &K, window: Window) {
+        let at = self.cleanup(window);
+        if at != i64::MAX {
+            self.timers.register_event((key.clone(), window), at);
+        }
+    }
+    /// The session that a new one becomes with all that it touches (W8): contents join, the timers of the old ones go. A new
+    /// one that lies within an old one changes nothing.
+    fn merge(&mut self, key: &K, window: Window) -> Window {
+        let Some(sessions) = self.windows.get_mut(key) else { return window };
+        let touched: Vec<Window> = sessions.keys().copied().filter(|w| w.touches(window)).collect();
+        let merged = touched.iter().fold(window, |all, w| all.cover(*w));
+        if touched.is_empty() || touched == [merged] {
+            return merged;
+        }
+        let mut content = A::default();
+        for old in touched {
+            if let Some(part) = sessions.remove(&old) {
+                content.merge(part);
+            }
+            for at in [old.max_timestamp(), old.max_timestamp().saturating_add(self.lateness)] {
+                self.timers.delete_event((key.clone(), old), at);
+            }
+        }
+        sessions.insert(merged, content);
+        if merged.max_timestamp() > self.timers.watermark() {
+            self.timers.register_event((key.clone(), merged), merged.max_timestamp());
+        }
+        merged
+    }
+    /// A watermark: windows whose last millisecond it reaches fire, those whose time is up go; then it goes on.
+    pub fn watermark(&mut self, watermark: i64, out: &mut Vec<Pane<K, A>>) {
+        self.timers.advance(watermark);
+        while let Some((at, (key, window))) = self.timers.pop_event() {
+            let Some(windows) = self.windows.get_mut(&key) else { continue };
+            let Some(content) = windows.get(&window) else { continue };
+            let content = (at == window.max_timestamp()).then(|| content.clone());
+            if at == window.max_timestamp().saturating_add(self.lateness) {
+                windows.remove(&window);
+                if windows.is_empty() {
+                    self.windows.remove(&key);
+                }
+            }
+            out.extend(content.map(|content| Pane { key, window, content }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, Default, PartialEq)]
+    struct Count(u32);
+    impl Accumulator for Count {
+        type Value = ();
+        fn add(&mut self, (): &()) {
+            self.0 += 1;
+        }
+        fn merge(&mut self, other: Self) {
+            self.0 += other.0;
+        }
+    }
+    const TUMBLING: Assigner = Assigner::Tumbling { size: 10, offset: 0 };
+
+    #[test]
+    fn after_a_restore_a_fired_window_opens_anew_and_fires_with_what_came_late() {
+        let mut operator = WindowOperator::<u8, Count>::new(TUMBLING, 0);
+        let mut out = Vec::new();
+        operator.element(&1, 5, &(), &mut out);
+        operator.watermark(9, &mut out);
+        assert_eq!(operator.element(&1, 6, &(), &mut out), Late(true));
+        let mut restored = WindowOperator::restore(TUMBLING, 0, &[operator.snapshot()], |_| true);
+        assert_eq!(restored.element(&1, 6, &(), &mut out), Late(false));
+        restored.watermark(9, &mut out);
+        assert_eq!(out.iter().map(|p| p.content.0).collect::<Vec<_>>(), [1, 1]);
+    }
+
+    #[test]
+    fn lateness_is_judged_after_the_merge() {
+        let mut operator = WindowOperator::<u8, Count>::new(Assigner::Session { gap: 10 }, 0);
+        let mut out = Vec::new();
+        operator.element(&1, 12, &(), &mut out);
+        operator.watermark(15, &mut out);
+        assert_eq!(operator.element(&1, 1, &(), &mut out), Late(true));
+        assert_eq!(operator.element(&1, 2, &(), &mut out), Late(false));
+        operator.watermark(21, &mut out);
+        assert_eq!((out[0].window, out[0].content.0), (Window { start: 2, end: 22 }, 2));
+    }
+}

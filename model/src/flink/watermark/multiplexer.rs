@@ -1,0 +1,50 @@
+//! The splits of one source subtask (`WatermarkOutputMultiplexer`): rule 4.3.
+
+use super::{Combined, Partial, Signal};
+use std::collections::BTreeMap;
+
+/// Combines the watermarks of splits. A split holds the output from its assignment on, a restored one too (FLINK-26018,
+/// FLINK-32828).
+#[derive(Clone, Debug)]
+pub struct Multiplexer<S> {
+    splits: BTreeMap<S, Partial>,
+    combined: Combined,
+}
+impl<S: Ord> Default for Multiplexer<S> {
+    fn default() -> Self {
+        Self { splits: BTreeMap::new(), combined: Combined::default() }
+    }
+}
+impl<S: Ord> Multiplexer<S> {
+    /// A split is assigned.
+    pub fn add(&mut self, split: S) {
+        self.splits.entry(split).or_default();
+    }
+    /// It is taken away. Its going is felt at the next update.
+    pub fn remove(&mut self, split: &S) {
+        self.splits.remove(split);
+    }
+    /// A watermark that acts at once.
+    pub fn watermark(&mut self, split: &S, watermark: i64) -> Option<Signal> {
+        let advances = self.splits.get_mut(split)?.set_watermark(watermark);
+        if advances { self.update() } else { None }
+    }
+    /// A watermark that acts at the next periodic emission.
+    pub fn defer(&mut self, split: &S, watermark: i64) {
+        if let Some(part) = self.splits.get_mut(split) {
+            part.set_watermark(watermark);
+        }
+    }
+    /// A split declares itself idle or active.
+    pub fn status(&mut self, split: &S, idle: bool) -> Option<Signal> {
+        self.splits.get_mut(split)?.set_idle(idle);
+        self.update()
+    }
+    /// The periodic emission, and what every change at once ends with.
+    pub fn update(&mut self) -> Option<Signal> {
+        match self.combined.update(self.splits.values()) {
+            Some(watermark) => Some(Signal::Watermark(watermark)),
+            None => self.combined.idle().then_some(Signal::Idle),
+        }
+    }
+}
