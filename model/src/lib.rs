@@ -1,4 +1,4 @@
-//! What Tidemark simulates: the rules and processes of Kafka, pure and deterministic.
+//! What Tidemark simulates: the rules and processes of Kafka and Flink, pure and deterministic.
 //!
 //! Nothing in this crate reads a clock, does I/O, starts a thread or draws a random number of its own: time, inputs and
 //! random streams are handed in, and all that a process does comes out as an ordered list of effects ([`base::Effect`]).
@@ -8,5 +8,6 @@
 pub mod actor;
 pub mod app;
 pub mod base;
+pub mod flink;
 pub mod kafka;
 pub mod registry;

@@ -44,10 +44,16 @@ fn absent(folder: &str, words: &[&str]) -> Vec<String> {
 #[test]
 fn imports_point_down() {
     // model sees neither sim nor madsim; base sees nothing else; the server side of Kafka knows no client, and nobody
-    // in Kafka knows an application.
+    // in Kafka knows an application or Flink. Flink reaches Kafka as a client does, and knows no application.
     let mut wrong = absent("model/src", &["use sim::", "sim::", "madsim::"]);
-    wrong.extend(absent("model/src/base", &["crate::kafka", "crate::app", "crate::actor"]));
-    wrong.extend(absent("model/src/kafka", &["crate::app", "crate::actor"]));
+    wrong.extend(absent("model/src/base", &["crate::kafka", "crate::flink", "crate::app", "crate::actor"]));
+    wrong.extend(absent("model/src/kafka", &["crate::flink", "crate::app", "crate::actor"]));
+    let servers = ["kafka::broker", "kafka::controller", "kafka::coordinator", "kafka::log", "kafka::partition", "kafka::quorum"];
+    wrong.extend(absent("model/src/flink", &["crate::app", "crate::actor"]));
+    wrong.extend(absent("model/src/flink", &servers));
+    for part in ["barrier", "checkpoint", "sink", "state"] {
+        wrong.extend(absent(&format!("model/src/flink/{part}"), &["flink::kafka", "kafka::client"]));
+    }
     for part in ["log", "partition", "controller", "quorum", "broker", "coordinator"] {
         wrong.extend(absent(&format!("model/src/kafka/{part}"), &["kafka::client"]));
     }

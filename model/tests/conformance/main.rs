@@ -13,6 +13,9 @@ mod rd_cluster;
 mod run_assignors;
 mod run_avro;
 mod run_controller;
+mod run_flink_keys;
+mod run_flink_restart;
+mod run_flink_state;
 mod run_group;
 mod run_group_requests;
 mod run_hash;
@@ -36,6 +39,15 @@ use harness::Family;
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
     Family { name: "avro/payloads", run: run_avro::run },
+    Family { name: "flink-checkpoint/heartbeat", run: run_flink_restart::heartbeat },
+    Family { name: "flink-checkpoint/repartition", run: run_flink_state::repartition },
+    Family { name: "flink-checkpoint/restart", run: run_flink_restart::restart },
+    Family { name: "flink-checkpoint/timers", run: run_flink_state::timers },
+    Family { name: "flink-kafka/split_owner", run: run_flink_state::split_owners },
+    Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
+    Family { name: "flink-keygroups/keys", run: run_flink_keys::keys },
+    Family { name: "flink-keygroups/ranges", run: run_flink_keys::ranges },
+    Family { name: "flink-keygroups/sql_keys", run: run_flink_keys::sql_keys },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/group", run: run_java_group::run },
