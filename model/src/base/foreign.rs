@@ -3,10 +3,11 @@
 use super::{Chain, Feed, Wire};
 use std::any::Any;
 use std::fmt::Debug;
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
 /// A protocol's message type, so that it can travel as [`Foreign`].
-pub trait ForeignMessage: Debug + Send + Sync + 'static {
+pub trait ForeignMessage: Debug + Send + Sync + RefUnwindSafe + 'static {
     /// Size on the wire in bytes.
     fn bytes(&self) -> u32;
     /// Number of its kind, unique among all protocols that share the network.

@@ -7,5 +7,6 @@ pub mod heartbeat;
 pub mod kafka;
 pub mod key_groups;
 pub mod restart;
+pub mod runtime;
 pub mod state;
 pub mod timers;

@@ -8,8 +8,8 @@ use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
 use super::txn_messages::{CoordinatorReply, CoordinatorRequest, TransactionalId};
 use crate::base::{
-    Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, Foreign, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId,
-    TopicPartition, Wire,
+    Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, Foreign, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId,
+    TopicId, TopicPartition, Wire,
 };
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! what was on its way when the line broke, or goes where nobody answers, ends with the time limit of its call (H3).
 
 use super::rpc::{Call, Note, Rpc};
-use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Millis, SimTime};
+use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Millis, Port, SimTime};
 use crate::kafka::messages::Message;
 
 /// How a call ended.
@@ -36,6 +36,8 @@ enum Line {
 /// A line to a peer. `T` tells its owner which of its calls has ended.
 #[derive(Clone, Debug)]
 pub struct Link<T> {
+    /// The port that holds its end.
+    port: Port,
     to: Addr,
     timeout: Millis,
     line: Line,
@@ -46,13 +48,9 @@ pub struct Link<T> {
 }
 
 impl<T> Link<T> {
-    /// A line to `to` whose calls end after `timeout`.
-    pub const fn new(to: Addr, timeout: Millis) -> Self {
-        Self { to, timeout, line: Line::Down, unsent: Vec::new(), pending: Vec::new(), asked: 0 }
-    }
-    /// Whom it leads to.
-    pub const fn peer(&self) -> Addr {
-        self.to
+    /// A line from `port` to `to` whose calls end after `timeout`.
+    pub const fn new(port: Port, to: Addr, timeout: Millis) -> Self {
+        Self { port, to, timeout, line: Line::Down, unsent: Vec::new(), pending: Vec::new(), asked: 0 }
     }
     /// Whether this connection is its own.
     pub fn holds(&self, conn: ConnId) -> bool {
@@ -79,7 +77,7 @@ impl<T> Link<T> {
             Line::Up(conn) => cx.send(conn, rpc.wrap()),
             Line::Opening(_) => self.unsent.push((id, rpc)),
             Line::Down => {
-                self.line = Line::Opening(cx.open(self.to));
+                self.line = Line::Opening(cx.open_from(self.port, self.to));
                 self.unsent.push((id, rpc));
             }
         }

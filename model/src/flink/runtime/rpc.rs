@@ -138,6 +138,8 @@ pub enum Cause {
     Source,
     /// The JobMaster was lost (H5).
     JobManagerLost,
+    /// Its TaskManager could not be reached, or was lost.
+    Unreachable,
 }
 
 /// Between an operator's coordinator and its subtasks.

@@ -31,7 +31,7 @@ pub struct InputChannel {
 }
 impl InputChannel {
     /// Before its first request.
-    pub const fn new(id: ChannelId, from: Addr) -> Self {
+    pub fn new(id: ChannelId, from: Addr) -> Self {
         let (queue, backoff) = (VecDeque::new(), REQUEST_BACKOFF);
         Self { id, from, queue, done: 0, blocked: false, ended: false, returned: 0, backoff }
     }

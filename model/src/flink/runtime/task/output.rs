@@ -47,7 +47,7 @@ pub struct Subpartition {
     credit: u32,
 }
 impl Subpartition {
-    const fn new(channel: ChannelId) -> Self {
+    fn new(channel: ChannelId) -> Self {
         let (rows, filling, queue) = (Vec::new(), Vec::new(), VecDeque::new());
         Self { channel, reader: Reader::None, rows, filling, bytes: 0, queue, credit: 0 }
     }
