@@ -136,6 +136,12 @@ pub enum Fix {
     /// KoP 1283: a read_committed fetch ends at the last stable offset; cleared: at the high watermark, so that records are
     /// delivered whose transaction aborts later.
     LastStableBounds = 52,
+    /// FLINK-36455 (1.20.1): a sink's committer tries again at once and gives up after `sink.committer.retries`; cleared: a second
+    /// later, without end, while the job runs on and its notification has long returned.
+    SynchronousCommitRetries = 53,
+    /// FLINK-37605 (1.20.2): what is left at the end of the input is committed under the checkpoint after the last known one;
+    /// cleared: under the greatest number there is, which a restarted job uses again.
+    FinalCommittablesById = 54,
 }
 
 /// What stands behind a [`Fix`].
@@ -519,6 +525,20 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "KoP 1283",
         rule: "X-1, X-2",
         law: "isolation",
+    },
+    FixInfo {
+        fix: Fix::SynchronousCommitRetries,
+        name: "synchronous-commit-retries",
+        ticket: "FLINK-36455",
+        rule: "7.2",
+        law: "liveness, scope",
+    },
+    FixInfo {
+        fix: Fix::FinalCommittablesById,
+        name: "final-committables-by-id",
+        ticket: "FLINK-37605",
+        rule: "7.1",
+        law: "layer",
     },
 ];
 

@@ -13,9 +13,13 @@ mod rd_cluster;
 mod run_assignors;
 mod run_avro;
 mod run_controller;
+mod run_flink_barriers;
+mod run_flink_coordinator;
+mod run_flink_events;
 mod run_flink_keys;
 mod run_flink_restart;
 mod run_flink_state;
+mod run_flink_two_phase;
 mod run_group;
 mod run_group_requests;
 mod run_hash;
@@ -39,10 +43,15 @@ use harness::Family;
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
     Family { name: "avro/payloads", run: run_avro::run },
+    Family { name: "flink-checkpoint/barriers", run: run_flink_barriers::run },
+    Family { name: "flink-checkpoint/coordinator", run: run_flink_coordinator::run },
+    Family { name: "flink-checkpoint/events", run: run_flink_events::run },
     Family { name: "flink-checkpoint/heartbeat", run: run_flink_restart::heartbeat },
     Family { name: "flink-checkpoint/repartition", run: run_flink_state::repartition },
     Family { name: "flink-checkpoint/restart", run: run_flink_restart::restart },
     Family { name: "flink-checkpoint/timers", run: run_flink_state::timers },
+    Family { name: "flink-checkpoint/two_input", run: run_flink_barriers::run },
+    Family { name: "flink-checkpoint/two_phase", run: run_flink_two_phase::run },
     Family { name: "flink-kafka/split_owner", run: run_flink_state::split_owners },
     Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
     Family { name: "flink-keygroups/keys", run: run_flink_keys::keys },
