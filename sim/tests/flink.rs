@@ -3,13 +3,16 @@
 
 use model::actor::{Actor, ActorConfig};
 use model::base::{Addr, Millis, Nanos, ProcessId, SimTime, TopicId, TopicPartition};
+use model::flink::barrier::{BarrierKind, Mode};
+use model::flink::checkpoint::{CheckpointConfig, CheckpointId};
 use model::flink::heartbeat::HeartbeatConfig;
 use model::flink::restart::RestartStrategy;
 use model::flink::runtime::graph::{
-    Chained, DeliveryGuarantee, Exchange, JobEdge, JobGraph, KeyColumn, Kind, SinkConfig, SourceConfig, Vertex,
+    Chained, Checkpointing, DeliveryGuarantee, Exchange, JobEdge, JobGraph, KeyColumn, Kind, SinkConfig, SourceConfig,
+    Vertex,
 };
 use model::flink::runtime::ids::JobId;
-use model::flink::runtime::job_manager::{self, JobManagerConfig, JobState};
+use model::flink::runtime::job_manager::{self, JobManagerConfig, JobMaster, JobState};
 use model::flink::runtime::operator::{Comparison, OperatorConfig};
 use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::broker::node::config::BROKER;
@@ -17,9 +20,10 @@ use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile};
 use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig};
 use model::kafka::messages::OffsetSpec;
 use sim::host::Drive;
+use sim::judge::Sent;
 use sim::run::Run;
 use sim::scenario::load_text;
-use sim::world::{Fault, NoLifecycle};
+use sim::world::{DeadMode, Fault, NoLifecycle};
 use std::sync::Arc;
 
 const SCENARIO: &str = r#"
@@ -54,6 +58,11 @@ fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16) -> JobGraph {
             vertex(vec![chained(Kind::Sink(Arc::new(sink)), None)]),
         ],
         edges: vec![JobEdge { from: 0, after: 1, to: 1, exchange: Exchange::Hash(KeyColumn::Long(0)) }],
+        checkpointing: Some(Checkpointing {
+            config: CheckpointConfig::every(Millis::secs(5)),
+            mode: Mode::Aligned,
+            barriers: BarrierKind::Aligned,
+        }),
         restart: RestartStrategy::EXPONENTIAL,
         buffer_timeout: Nanos::millis(100),
     }
@@ -96,9 +105,15 @@ impl Cluster {
             self.run.world.inject(&Fault::Start(process), &mut NoLifecycle, &mut self.run.seen);
         }
     }
-    fn job(&self) -> JobState {
+    fn job(&self) -> &JobMaster {
         let manager = self.run.world.process(self.job_manager).and_then(Actor::job_manager);
-        manager.and_then(|m| m.job(JobId(0))).expect("the job").state()
+        manager.and_then(|m| m.job(JobId(0))).expect("the job")
+    }
+    fn inject(&mut self, fault: &Fault) {
+        self.run.world.inject(fault, &mut NoLifecycle, &mut self.run.seen);
+    }
+    fn rest(&mut self) {
+        while self.run.turn(&mut NoLifecycle) {}
     }
     /// Records that the reader of the output was given.
     fn read(&self) -> i64 {
@@ -114,13 +129,33 @@ fn a_job_copies_what_passes_its_filter() {
     for parallelism in [1, 2] {
         let mut cluster = Cluster::new(parallelism);
         cluster.start();
-        while cluster.run.turn(&mut NoLifecycle) {}
-        println!(
-            "{:?} {} {:?} of {}",
-            cluster.job(),
-            cluster.run.world.now(),
-            cluster.read(),
-            cluster.run.seen.judge.ledger.len()
-        );
+        cluster.rest();
+        let sent = i64::from(cluster.run.seen.judge.ledger.len());
+        let poison = cluster.run.seen.judge.ledger.count(Sent::POISON) as i64;
+        assert_eq!(cluster.read(), sent - poison);
+        assert_eq!(cluster.job().state(), JobState::Running);
+        assert!(cluster.job().completed >= Some(CheckpointId(5)), "{:?}", cluster.job().completed);
+        assert_eq!(cluster.job().restarted, 0);
     }
+}
+
+#[test]
+fn a_killed_task_manager_costs_duplicates_and_nothing_else() {
+    let mut cluster = Cluster::new(2);
+    cluster.start();
+    let origin = cluster.run.origin;
+    let victim = cluster.task_managers[0];
+    cluster.until(origin + Nanos::secs(12));
+    cluster.inject(&Fault::Kill(victim, DeadMode::default()));
+    cluster.until(origin + Nanos::secs(14));
+    cluster.inject(&Fault::Start(victim));
+    cluster.rest();
+    let sent = i64::from(cluster.run.seen.judge.ledger.len());
+    println!(
+        "{:?} {} {:?} of {sent}, restarts {}",
+        cluster.job().state(),
+        cluster.read(),
+        cluster.job().completed,
+        cluster.job().restarted
+    );
 }

@@ -2,6 +2,8 @@
 
 use super::operator::OperatorConfig;
 use crate::base::{Nanos, TopicPartition};
+use crate::flink::barrier::{BarrierKind, Mode};
+use crate::flink::checkpoint::CheckpointConfig;
 use crate::flink::restart::RestartStrategy;
 use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
 use crate::kafka::client::java_consumer::ConsumerConfig;
@@ -133,6 +135,17 @@ impl JobEdge {
     }
 }
 
+/// How checkpoints are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpointing {
+    /// When.
+    pub config: CheckpointConfig,
+    /// `execution.checkpointing.mode` and `unaligned.enabled`.
+    pub mode: Mode,
+    /// What their barriers demand.
+    pub barriers: BarrierKind,
+}
+
 /// A job.
 #[derive(Clone, Debug)]
 pub struct JobGraph {
@@ -140,6 +153,8 @@ pub struct JobGraph {
     pub vertices: Vec<Vertex>,
     /// Edges.
     pub edges: Vec<JobEdge>,
+    /// Checkpoints, if it takes any.
+    pub checkpointing: Option<Checkpointing>,
     /// `restart-strategy.*`.
     pub restart: RestartStrategy,
     /// `execution.buffer-timeout.interval`.

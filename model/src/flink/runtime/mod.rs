@@ -10,5 +10,6 @@ pub mod job_manager;
 mod link;
 pub mod operator;
 pub mod rpc;
+pub mod state;
 mod task;
 pub mod task_manager;

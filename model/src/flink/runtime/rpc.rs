@@ -1,9 +1,12 @@
 //! What JobManager and TaskManagers say to each other, and TaskManagers among themselves.
 
-use super::element::{Barrier, Buffer};
+use super::element::{self, Buffer};
 use super::graph::JobGraph;
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
+use super::state::State;
 use crate::base::{Addr, Chain, Feed, Foreign, ForeignMessage, Offset, TopicPartition};
+use crate::flink::barrier::Barrier;
+use crate::flink::checkpoint::{CheckpointId, Reason};
 use crate::kafka::messages::Message;
 use std::any::Any;
 use std::sync::Arc;
@@ -108,6 +111,14 @@ pub enum Note {
     Disconnect(JobId),
     /// The ResourceManager to a TaskManager: a slot is free again (`freeSlot`).
     FreeSlot(JobId, u16),
+    /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`).
+    Acknowledge(AttemptId, CheckpointId, State),
+    /// A task to its JobMaster: it has not (`declineCheckpoint`).
+    Decline(AttemptId, CheckpointId, Reason),
+    /// A JobMaster to a task: the checkpoint is complete (`notifyCheckpointComplete`, N1).
+    Complete(AttemptId, CheckpointId),
+    /// A JobMaster to a task: the checkpoint is given up (`notifyCheckpointAborted`, C13).
+    Aborted(AttemptId, CheckpointId),
 }
 
 /// How a task fares (`ExecutionState`).
@@ -140,6 +151,10 @@ pub enum Cause {
     JobManagerLost,
     /// Its TaskManager could not be reached, or was lost.
     Unreachable,
+    /// Too many checkpoints have failed.
+    Checkpoint,
+    /// An event of its operator's coordinator was lost (A11).
+    EventLost,
 }
 
 /// Between an operator's coordinator and its subtasks.
@@ -162,6 +177,8 @@ pub struct Deployment {
     pub inputs: Vec<(ChannelId, Addr)>,
     /// Its outputs: the channels.
     pub outputs: Vec<ChannelId>,
+    /// The checkpoint that it begins with, and what that keeps of it.
+    pub restored: Option<(CheckpointId, State)>,
 }
 
 /// On the data plane, between the TaskManagers of producer and consumer.
@@ -175,6 +192,8 @@ pub enum Data {
     Buffer(ChannelId, Buffer),
     /// The consumer has room for so many more buffers.
     Credit(ChannelId, u32),
+    /// The consumer has aligned a barrier: what is behind it may come.
+    Resume(ChannelId),
     /// The producer's task is gone: it failed or was canceled.
     Failed(ChannelId),
 }
@@ -202,6 +221,10 @@ impl Rpc {
                 Note::Alive(..) => (74, "receiveHeartbeat"),
                 Note::Disconnect(_) => (75, "disconnectJobManager"),
                 Note::FreeSlot(..) => (76, "freeSlot"),
+                Note::Acknowledge(..) => (77, "acknowledgeCheckpoint"),
+                Note::Decline(..) => (78, "declineCheckpoint"),
+                Note::Complete(..) => (79, "notifyCheckpointComplete"),
+                Note::Aborted(..) => (86, "notifyCheckpointAborted"),
             },
             Self::Data(data) => match data {
                 Data::Request(_) => (80, "PartitionRequest"),
@@ -209,6 +232,7 @@ impl Rpc {
                 Data::Buffer(..) => (82, "BufferResponse"),
                 Data::Credit(..) => (83, "AddCredit"),
                 Data::Failed(_) => (84, "ErrorResponse"),
+                Data::Resume(_) => (85, "ResumeConsumption"),
             },
         }
     }
@@ -219,8 +243,9 @@ impl ForeignMessage for Rpc {
         match self {
             Self::Ask { call: Call::Submit(_), .. } => 8_192,
             Self::Ask { .. } => 400,
+            Self::Tell(Note::Acknowledge(_, _, state)) => 300 + state.bytes(),
             Self::Answer { .. } | Self::Tell(_) => 200,
-            Self::Data(Data::Buffer(_, buffer)) => 40 + buffer.bytes(),
+            Self::Data(Data::Buffer(_, buffer)) => 40 + element::bytes(buffer),
             Self::Data(_) => 60,
         }
     }
@@ -283,7 +308,7 @@ impl Feed for Call {
             Self::Cancel(attempt) => attempt.feed(chain),
             Self::Trigger { attempt, barrier } => {
                 attempt.feed(chain);
-                chain.u64(barrier.checkpoint);
+                barrier.id.feed(chain);
                 chain.i64(barrier.timestamp.0);
             }
             Self::Update { attempt, state } => {
@@ -318,13 +343,29 @@ impl Feed for Note {
                 job.feed(chain);
                 chain.u16(*slot);
             }
+            Self::Acknowledge(attempt, id, state) => {
+                attempt.feed(chain);
+                id.feed(chain);
+                state.feed(chain);
+            }
+            Self::Decline(attempt, id, reason) => {
+                attempt.feed(chain);
+                id.feed(chain);
+                chain.bytes(reason.name().as_bytes());
+            }
+            Self::Complete(attempt, id) | Self::Aborted(attempt, id) => {
+                attempt.feed(chain);
+                id.feed(chain);
+            }
         }
     }
 }
 impl Feed for Data {
     fn feed(&self, chain: &mut Chain) {
         match self {
-            Self::Request(channel) | Self::NotFound(channel) | Self::Failed(channel) => channel.feed(chain),
+            Self::Request(channel) | Self::NotFound(channel) | Self::Failed(channel) | Self::Resume(channel) => {
+                channel.feed(chain)
+            }
             Self::Buffer(channel, buffer) => {
                 channel.feed(chain);
                 buffer.feed(chain);

@@ -1,9 +1,10 @@
 //! A TaskManager: slots, the tasks in them, and the channels between tasks (`TaskExecutor`, `NettyShuffleEnvironment`).
 
+use super::element::Buffer;
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
-use super::task::{Mail, PORTS, Reader, Task, Turn, first_credit};
+use super::task::{Mail, PORTS, Reader, Subpartition, Task, Turn, first_credit};
 use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Lane, Millis, Port, SimTime, SmallMap};
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
@@ -149,7 +150,14 @@ impl TaskManager {
             Some(Rpc::Tell(Note::FreeSlot(job, slot))) => {
                 self.slots[usize::from(*slot)].take_if(|j| j == job);
             }
+            Some(Rpc::Tell(Note::Complete(attempt, id))) => self.mail(*attempt, Mail::Complete(*id), cx),
+            Some(Rpc::Tell(Note::Aborted(attempt, id))) => self.mail(*attempt, Mail::Aborted(*id), cx),
             _ => {}
+        }
+    }
+    fn mail<W>(&mut self, attempt: AttemptId, mail: Mail, cx: &mut Cx<'_, Message, W>) {
+        if let Some(task) = self.task(attempt) {
+            task.mail(mail, cx);
         }
     }
     fn answer<W>(&mut self, conn: ConnId, call: &Call, cx: &mut Cx<'_, Message, W>) -> bool {
@@ -187,9 +195,21 @@ impl TaskManager {
                 }
                 there
             }
-            Call::Trigger { .. } | Call::RegisterTaskManager { .. } | Call::OfferSlots { .. } | Call::Update { .. } => {
-                false
+            Call::Trigger { attempt, barrier } => {
+                let barrier = *barrier;
+                let declined = self.task(*attempt).map(|task| {
+                    let declined = task.declines(barrier.id);
+                    if declined.is_none() {
+                        task.mail(Mail::Trigger(barrier), cx);
+                    }
+                    declined
+                });
+                if let Some(Some(note)) = declined.clone() {
+                    self.line.tell(note, cx);
+                }
+                declined.is_some()
             }
+            Call::RegisterTaskManager { .. } | Call::OfferSlots { .. } | Call::Update { .. } => false,
         }
     }
     fn submit<W>(&mut self, deployment: &Arc<Deployment>, cx: &mut Cx<'_, Message, W>) -> bool {
@@ -255,7 +275,8 @@ impl TaskManager {
         let (due, later) = std::mem::take(&mut self.again).into_iter().partition(|(at, _)| *at <= now);
         self.again = later;
         for (_, channel) in Vec::into_iter(due) {
-            let from = self.task(channel.consumer).and_then(|t| Some(t.gate.channels[t.gate.position(channel)?].from));
+            let from =
+                self.task(channel.consumer).and_then(|t| Some(t.inputs.channels[t.inputs.position(channel)?].from));
             if let Some(from) = from {
                 self.request(channel, from, cx);
             }
@@ -306,10 +327,36 @@ impl TaskManager {
         let deadline = task.deadline(cx);
         self.ship(place, cx);
         self.give_credit(place, cx);
+        self.tell(place, cx);
         match turn {
             Turn::Again => self.wake(port, Some(cx.now), cx),
             Turn::Idle => self.wake(port, deadline, cx),
             Turn::Over(state) => self.gone(place, state, cx),
+        }
+    }
+    /// Passes on what a task has for its JobMaster and for its producers.
+    fn tell<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
+        let Some(task) = self.tasks[place].as_mut() else { return };
+        let (notes, resumed) = (std::mem::take(&mut task.notes), std::mem::take(&mut task.resumed));
+        for note in notes {
+            self.line.tell(note, cx);
+        }
+        for channel in resumed {
+            self.upstream(place, channel, Data::Resume(channel), cx);
+        }
+    }
+    /// Says something to the producer of a channel.
+    fn upstream<W>(&mut self, place: usize, channel: ChannelId, what: Data, cx: &mut Cx<'_, Message, W>) {
+        let of_task = self.tasks[place].as_ref();
+        let from = of_task.and_then(|t| Some(t.inputs.channels[t.inputs.position(channel)?].from));
+        match from {
+            Some(from) if from == self.me => self.from_reader(&what, cx),
+            Some(from) => {
+                if let Some((conn, true)) = self.readers.get(&from) {
+                    cx.send(*conn, Rpc::Data(what).wrap());
+                }
+            }
+            None => {}
         }
     }
     /// A task is to end: it closes its operators first.
@@ -354,37 +401,43 @@ impl TaskManager {
             self.receive(channel, buffer, cx);
         }
     }
-    fn receive<W>(&mut self, id: ChannelId, buffer: super::element::Buffer, cx: &mut Cx<'_, Message, W>) {
+    fn receive<W>(&mut self, id: ChannelId, buffer: Buffer, cx: &mut Cx<'_, Message, W>) {
         if let Some(task) = self.task(id.consumer)
-            && let Some(at) = task.gate.position(id)
+            && let Some(at) = task.inputs.position(id)
         {
-            task.gate.receive(at, buffer);
-            let port = task.port;
-            self.wake(port, Some(cx.now), cx);
+            task.receive(at, buffer, cx);
         }
     }
     /// Tells the producers of a task's inputs of room.
     fn give_credit<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
         let Some(task) = self.tasks[place].as_mut() else { return };
-        for (channel, more) in task.gate.credits() {
-            let from = self.tasks[place].as_ref().and_then(|t| Some(t.gate.channels[t.gate.position(channel)?].from));
-            match from {
-                Some(from) if from == self.me => self.credit(channel, more, cx),
-                Some(from) => {
-                    if let Some((conn, true)) = self.readers.get(&from) {
-                        cx.send(*conn, Rpc::Data(Data::Credit(channel, more)).wrap());
-                    }
-                }
-                None => {}
-            }
+        for (channel, more) in task.inputs.credits() {
+            self.upstream(place, channel, Data::Credit(channel, more), cx);
+        }
+    }
+    /// A reader says something about a channel that it reads.
+    fn from_reader<W>(&mut self, what: &Data, cx: &mut Cx<'_, Message, W>) {
+        match what {
+            Data::Credit(channel, more) => self.credit(*channel, *more, cx),
+            Data::Resume(channel) => self.change_target(*channel, Subpartition::resume, cx),
+            _ => {}
         }
     }
     fn credit<W>(&mut self, channel: ChannelId, more: u32, cx: &mut Cx<'_, Message, W>) {
+        self.change_target(channel, |target| target.credit(more), cx);
+    }
+    /// Something about a subpartition has changed: what can go out now goes out.
+    fn change_target<W>(
+        &mut self,
+        channel: ChannelId,
+        change: impl FnOnce(&mut Subpartition),
+        cx: &mut Cx<'_, Message, W>,
+    ) {
         let Some(place) = self.find(channel.producer) else { return };
         let Some(task) = self.tasks[place].as_mut() else { return };
         let mut targets = task.outputs.iter_mut().flat_map(|o| o.targets.iter_mut());
         if let Some(target) = targets.find(|t| t.channel == channel) {
-            target.credit(more);
+            change(target);
         }
         let port = task.port;
         self.ship(place, cx);
@@ -426,8 +479,8 @@ impl TaskManager {
     fn not_found<W>(&mut self, channel: ChannelId, cx: &mut Cx<'_, Message, W>) {
         let Some(place) = self.find(channel.consumer) else { return };
         let Some(task) = self.tasks[place].as_mut() else { return };
-        let Some(at) = task.gate.position(channel) else { return };
-        match task.gate.channels[at].not_found() {
+        let Some(at) = task.inputs.position(channel) else { return };
+        match task.inputs.channels[at].not_found() {
             Some(wait) => self.again.push((cx.millis() + wait, channel)),
             None => self.end(place, ExecutionState::Failed(Cause::PartitionNotFound), cx),
         }
@@ -441,7 +494,7 @@ impl TaskManager {
                         cx.send(*conn, Rpc::Data(Data::NotFound(*channel)).wrap());
                     }
                 }
-                Some(Rpc::Data(Data::Credit(channel, more))) => self.credit(*channel, *more, cx),
+                Some(Rpc::Data(what)) => self.from_reader(what, cx),
                 _ => {}
             },
             // Its reader is gone: what it would have read waits for the task's own end.
@@ -463,7 +516,7 @@ impl TaskManager {
                 let Some((from, state)) = self.readers.iter_mut().find(|(_, (c, _))| c == conn) else { return };
                 state.1 = true;
                 let from = *from;
-                let channels = self.tasks.iter().flatten().flat_map(|t| t.gate.channels.iter());
+                let channels = self.tasks.iter().flatten().flat_map(|t| t.inputs.channels.iter());
                 for channel in channels.filter(|c| c.from == from) {
                     cx.send(*conn, Rpc::Data(Data::Request(channel.id)).wrap());
                 }
@@ -475,7 +528,7 @@ impl TaskManager {
                 };
                 self.readers.remove(&from);
                 for place in 0..self.tasks.len() {
-                    let broken = |t: &Task| t.gate.channels.iter().any(|c| c.from == from && !c.ended);
+                    let broken = |t: &Task| t.inputs.channels.iter().any(|c| c.from == from && !c.ended);
                     if self.tasks[place].as_ref().is_some_and(|t| broken(t)) {
                         self.end(place, ExecutionState::Failed(Cause::ChannelBroken), cx);
                     }

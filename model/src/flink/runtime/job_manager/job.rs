@@ -1,10 +1,15 @@
 //! A JobMaster's books: executions, slots, failover (`DefaultScheduler`, `ExecutionGraph`). It decides; the process around it
 //! calls.
 
-use super::super::graph::{JobGraph, Kind};
+use super::super::graph::{Exchange, JobEdge, JobGraph, Kind};
 use super::super::ids::{AttemptId, ChannelId, JobId, ResourceId, SubtaskId};
-use super::super::rpc::{Cause, Deployment, ExecutionState, OperatorEvent};
-use crate::base::{Addr, Millis, Offset, Stream, TopicPartition};
+use super::super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
+use super::super::state::State;
+use super::enumerator::Enumerator;
+use crate::base::{Addr, Millis, Stream};
+use crate::flink::barrier::Barrier;
+use crate::flink::checkpoint::events::Ticket;
+use crate::flink::checkpoint::{self, CheckpointCoordinator, CheckpointId, TaskIndex};
 use crate::flink::failover::{Edge, PartitionType, Pattern, Topology};
 use crate::flink::restart::Restarts;
 use std::collections::BTreeMap;
@@ -16,6 +21,8 @@ pub type Slot = (ResourceId, u16);
 /// What the job as a whole is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
+    /// Not begun.
+    Created,
     /// Waits for slots.
     Scheduling,
     /// Deployed.
@@ -67,7 +74,15 @@ pub enum Want {
     /// A task stopped.
     Cancel(ResourceId, AttemptId),
     /// An operator told something by its coordinator.
-    Event(ResourceId, AttemptId, OperatorEvent),
+    Event(ResourceId, AttemptId, (usize, Ticket), OperatorEvent),
+    /// A source triggered.
+    Trigger(ResourceId, AttemptId, Barrier),
+    /// A task told something that nobody waits for.
+    Tell(ResourceId, Note),
+    /// This task failed.
+    FailTask(AttemptId, Cause),
+    /// The whole job failed and started again.
+    FailJob,
 }
 
 /// A JobMaster.
@@ -77,7 +92,12 @@ pub struct JobMaster {
     graph: Arc<JobGraph>,
     topology: Topology,
     restarts: Restarts,
-    random: Stream,
+    pub(super) random: Stream,
+    /// Checkpoints, if it takes any.
+    pub(super) coordinator: Option<CheckpointCoordinator<State>>,
+    pub(super) enumerators: Vec<Enumerator>,
+    /// The newest completed checkpoint.
+    pub completed: Option<CheckpointId>,
     state: JobState,
     executions: BTreeMap<(u16, u16), Execution>,
     /// Its slots, by index of the subtasks in them.
@@ -90,24 +110,34 @@ impl JobMaster {
     /// A job before its first deployment.
     pub fn new(id: JobId, graph: Arc<JobGraph>, random: Stream) -> Self {
         let parallelism = graph.vertices.iter().map(|v| u32::from(v.parallelism)).collect();
-        let edge = |e: &super::super::graph::JobEdge| Edge {
+        let edge = |e: &JobEdge| Edge {
             from: usize::from(e.from),
             to: usize::from(e.to),
-            pattern: if e.exchange == super::super::graph::Exchange::Forward {
-                Pattern::Pointwise
-            } else {
-                Pattern::AllToAll
-            },
+            pattern: if e.exchange == Exchange::Forward { Pattern::Pointwise } else { Pattern::AllToAll },
             kind: PartitionType::Pipelined,
         };
         let topology = Topology::new(parallelism, graph.edges.iter().map(edge).collect());
         let created = Execution { attempt: 0, stage: Stage::Created, slot: None };
+        let enumerators: Vec<_> = graph
+            .vertices
+            .iter()
+            .zip(0u16..)
+            .filter_map(|(v, number)| match &v.chain.first()?.kind {
+                Kind::Source(source) => Some(Enumerator::new(number, v.parallelism, source)),
+                _ => None,
+            })
+            .collect();
+        let coordinator =
+            graph.checkpointing.map(|c| CheckpointCoordinator::new(c.config, tasks(&graph), enumerators.len()));
         Self {
             id,
             topology,
             restarts: Restarts::new(graph.restart),
             random,
-            state: JobState::Scheduling,
+            coordinator,
+            enumerators,
+            completed: None,
+            state: JobState::Created,
             executions: graph.subtasks().map(|s| (s, created)).collect(),
             slots: vec![None; usize::from(graph.slots())],
             graph,
@@ -132,10 +162,35 @@ impl JobMaster {
         (execution.attempt == attempt.attempt).then_some(execution)
     }
     /// When it has something to do by itself.
-    pub const fn deadline(&self) -> Option<Millis> {
-        match self.state {
+    pub fn deadline(&self) -> Option<Millis> {
+        let restart = match self.state {
             JobState::Restarting { until } => Some(until),
             _ => None,
+        };
+        let checkpoints = self.coordinator.as_ref().and_then(CheckpointCoordinator::next);
+        [restart, checkpoints].into_iter().flatten().min()
+    }
+    /// A subtask's number, through over the vertices.
+    pub(super) fn index(&self, subtask: (u16, u16)) -> Option<TaskIndex> {
+        self.graph.subtasks().position(|s| s == subtask)
+    }
+    /// The present attempt of a subtask and where it is, if it is deployed.
+    pub(super) fn present_of(&self, subtask: (u16, u16)) -> Option<(AttemptId, ResourceId)> {
+        let execution = self.executions.get(&subtask).filter(|e| !e.stage.is_over())?;
+        Some((self.attempt(subtask), execution.slot?.0))
+    }
+    /// What the coordinator has to know of a subtask.
+    fn tell_coordinator(&mut self, subtask: (u16, u16)) {
+        let Some(index) = self.index(subtask) else { return };
+        let Execution { attempt, stage, .. } = self.executions[&subtask];
+        if let Some(coordinator) = &mut self.coordinator {
+            let task = coordinator.task(index);
+            task.attempt = attempt;
+            task.state = match stage {
+                Stage::Told(ExecutionState::Running) => checkpoint::TaskState::Running,
+                Stage::Told(ExecutionState::Finished) => checkpoint::TaskState::Finished,
+                _ => checkpoint::TaskState::Other,
+            };
         }
     }
 
@@ -159,7 +214,12 @@ impl JobMaster {
     /// Goes on as far as it can.
     pub fn run(&mut self, now: Millis, data: impl Fn(ResourceId) -> Option<Addr>) -> Vec<Want> {
         let mut wants = Vec::new();
-        self.reset(now);
+        if self.state == JobState::Created {
+            self.state = JobState::Scheduling;
+            self.start_checkpoints(now, &mut wants);
+        }
+        self.fire(now, &mut wants);
+        self.reset(now, &mut wants);
         if self.state == JobState::Scheduling {
             if self.slots.iter().all(Option::is_some) {
                 self.deploy(&data, &mut wants);
@@ -205,13 +265,14 @@ impl JobMaster {
                 }
             }
         }
-        Deployment { attempt, slot, graph: Arc::clone(&self.graph), inputs, outputs }
+        let restored = self.restored(me);
+        Deployment { attempt, slot, graph: Arc::clone(&self.graph), inputs, outputs, restored }
     }
 
     /// A task tells how it fares; false if the JobMaster does not know that attempt (any more).
     pub fn update(&mut self, attempt: AttemptId, state: ExecutionState, now: Millis, wants: &mut Vec<Want>) -> bool {
         let Some(execution) = self.present(attempt).filter(|e| !e.stage.is_over()) else { return false };
-        let (canceling, slot) = (execution.stage == Stage::Canceling, execution.slot);
+        let canceling = execution.stage == Stage::Canceling;
         match state {
             ExecutionState::Initializing | ExecutionState::Running if canceling => {}
             ExecutionState::Failed(_) if !canceling => {
@@ -220,36 +281,28 @@ impl JobMaster {
             }
             _ => execution.stage = Stage::Told(state),
         }
-        if state == ExecutionState::Running
-            && !canceling
-            && let Some((manager, _)) = slot
-        {
-            self.assign_splits(attempt, manager, wants);
+        self.tell_coordinator((attempt.subtask.vertex, attempt.subtask.index));
+        if state == ExecutionState::Running && !canceling {
+            self.reader_runs(attempt, now, wants);
         }
         if self.executions.values().all(|e| e.stage == Stage::Told(ExecutionState::Finished)) {
             self.state = JobState::Finished;
+            self.coordinate(now, wants, |c, out| c.shutdown(now, out));
         }
         true
-    }
-    /// A reader has registered with its enumerator: it gets the splits that it owns (S1).
-    fn assign_splits(&self, attempt: AttemptId, manager: ResourceId, wants: &mut Vec<Want>) {
-        let vertex = &self.graph.vertices[usize::from(attempt.subtask.vertex)];
-        let Some(Kind::Source(source)) = vertex.chain.first().map(|c| &c.kind) else { return };
-        let parallelism = u32::from(vertex.parallelism);
-        let owner = |start: u32, tp: TopicPartition| (start + u32::from(tp.partition)) % parallelism;
-        let own = source.partitions.iter().filter(|(tp, start)| owner(*start, *tp) == u32::from(attempt.subtask.index));
-        let splits: Vec<(TopicPartition, Option<Offset>)> = own.map(|(tp, _)| (*tp, None)).collect();
-        wants.push(Want::Event(manager, attempt, OperatorEvent::AddSplits(splits)));
     }
     /// A task has failed: its region is canceled, and started again when the strategy says so (F1, F3).
     fn fail(&mut self, failed: AttemptId, now: Millis, wants: &mut Vec<Want>) {
         let random = &mut self.random;
         let verdict = self.restarts.failure(now, || random.bits());
-        let task = (usize::from(failed.subtask.vertex), u32::from(failed.subtask.index));
+        let subtask = (failed.subtask.vertex, failed.subtask.index);
+        if let Some(index) = self.index(subtask) {
+            self.coordinate(now, wants, |c, out| c.task_failed_and_stop(index, now, out));
+        }
+        let task = (usize::from(subtask.0), u32::from(subtask.1));
         for (vertex, index) in self.topology.restart(task, None) {
-            let subtask = (vertex as u16, index as u16);
             self.topology.set_created((vertex, index), false);
-            self.cancel(subtask, wants);
+            self.cancel((vertex as u16, index as u16), wants);
         }
         self.state = match verdict.delay {
             Some(delay) => JobState::Restarting { until: now + delay },
@@ -258,6 +311,9 @@ impl JobMaster {
     }
     fn cancel(&mut self, subtask: (u16, u16), wants: &mut Vec<Want>) {
         let attempt = self.attempt(subtask);
+        if let Some(enumerator) = self.enumerators.iter_mut().find(|e| e.vertex == subtask.0) {
+            enumerator.events.task_failed(u32::from(subtask.1));
+        }
         let execution = self.executions.get_mut(&subtask).expect("an execution");
         if !execution.stage.is_over() {
             execution.stage = Stage::Canceling;
@@ -265,6 +321,31 @@ impl JobMaster {
                 wants.push(Want::Cancel(manager, attempt));
             }
         }
+        self.tell_coordinator(subtask);
+    }
+    /// A task is failed from here; it is told to stop.
+    pub fn fail_task(&mut self, attempt: AttemptId, cause: Cause, now: Millis, wants: &mut Vec<Want>) {
+        let Some(execution) = self.present(attempt).filter(|e| !e.stage.is_over() && e.stage != Stage::Canceling)
+        else {
+            return;
+        };
+        let slot = execution.slot;
+        execution.stage = Stage::Told(ExecutionState::Failed(cause));
+        if let Some((manager, _)) = slot {
+            wants.push(Want::Cancel(manager, attempt));
+        }
+        self.fail(attempt, now, wants);
+    }
+    /// The whole job is failed: every task is stopped, and all begin again from the newest checkpoint (F2).
+    pub fn fail_job(&mut self, now: Millis, wants: &mut Vec<Want>) {
+        let random = &mut self.random;
+        let verdict = self.restarts.failure(now, || random.bits());
+        self.coordinate(now, wants, |c, out| c.stop(now, out));
+        for subtask in self.executions.keys().copied().collect::<Vec<_>>() {
+            self.topology.set_created((usize::from(subtask.0), u32::from(subtask.1)), false);
+            self.cancel(subtask, wants);
+        }
+        self.state = verdict.delay.map_or(JobState::Failed, |delay| JobState::Restarting { until: now + delay });
     }
     /// A call to a TaskManager about a task has failed for good: the task counts as failed, or as gone if it was to stop.
     pub fn call_failed(&mut self, attempt: AttemptId, now: Millis, wants: &mut Vec<Want>) {
@@ -296,18 +377,38 @@ impl JobMaster {
         }
     }
     /// Prepares what has stopped for its next attempt, once the delay is over and everything has stopped (F3).
-    fn reset(&mut self, now: Millis) {
+    fn reset(&mut self, now: Millis, wants: &mut Vec<Want>) {
         let due = matches!(self.state, JobState::Restarting { until } if now >= until);
-        if due && self.executions.values().all(|e| e.stage != Stage::Canceling) {
-            for execution in self.executions.values_mut() {
-                if matches!(execution.stage, Stage::Told(ExecutionState::Canceled | ExecutionState::Failed(_))) {
-                    execution.attempt += 1;
-                    execution.stage = Stage::Created;
-                    execution.slot = None;
-                }
-            }
-            self.state = JobState::Scheduling;
-            self.restarted += 1;
+        if !due || self.executions.values().any(|e| e.stage == Stage::Canceling) {
+            return;
         }
+        let mut again = Vec::new();
+        for (subtask, execution) in &mut self.executions {
+            if matches!(execution.stage, Stage::Told(ExecutionState::Canceled | ExecutionState::Failed(_))) {
+                execution.attempt += 1;
+                execution.stage = Stage::Created;
+                execution.slot = None;
+                again.push(*subtask);
+            }
+        }
+        again.iter().for_each(|subtask| self.tell_coordinator(*subtask));
+        self.restore(&again, now, wants);
+        self.state = JobState::Scheduling;
+        self.restarted += 1;
+        self.start_checkpoints(now, wants);
     }
+}
+
+/// The tasks as the checkpoint coordinator sees them: each with those that feed it.
+fn tasks(graph: &JobGraph) -> Vec<checkpoint::Task> {
+    let numbers: Vec<_> = graph.subtasks().collect();
+    let feeds = |from: (u16, u16), to: (u16, u16)| {
+        graph.edges.iter().any(|e| e.from == from.0 && e.to == to.0 && e.connects(from.1, to.1))
+    };
+    let task = |to: &(u16, u16)| checkpoint::Task {
+        state: checkpoint::TaskState::Other,
+        attempt: 0,
+        upstream: numbers.iter().enumerate().filter(|(_, from)| feeds(**from, *to)).map(|(i, _)| i).collect(),
+    };
+    numbers.iter().map(task).collect()
 }

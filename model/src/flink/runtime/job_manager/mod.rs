@@ -1,5 +1,7 @@
 //! The JobManager's process: ResourceManager and one JobMaster a job, on one main thread each; here they share a lane.
 
+mod checkpoints;
+mod enumerator;
 mod job;
 mod resources;
 
@@ -10,6 +12,8 @@ use super::ids::{AttemptId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Master, Note, Rpc};
 use crate::base::{ConnId, Cx, Input, Lane, Millis, Port, SimTime};
+use crate::flink::checkpoint::CheckpointId;
+use crate::flink::checkpoint::events::Ticket;
 use crate::flink::heartbeat::{self, Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
 use job::Want;
@@ -43,7 +47,8 @@ enum Asked {
     Slot(u16),
     Submit(AttemptId),
     Cancel(AttemptId),
-    Event(AttemptId),
+    Event(JobId, (usize, Ticket)),
+    Trigger(JobId, CheckpointId),
 }
 
 #[derive(Clone, Debug)]
@@ -135,9 +140,16 @@ impl JobManager {
     /// A TaskManager calls.
     fn called<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
         let Input::Message { conn, message: Message::Foreign(m), .. } = input else { return };
-        if let Some(Rpc::Ask { id, call }) = m.get() {
-            let accepted = self.answer(call, cx);
-            Self::reply(*conn, *id, accepted, cx);
+        match m.get() {
+            Some(Rpc::Ask { id, call }) => {
+                let accepted = self.answer(call, cx);
+                Self::reply(*conn, *id, accepted, cx);
+            }
+            Some(Rpc::Tell(note @ (Note::Acknowledge(attempt, ..) | Note::Decline(attempt, ..)))) => {
+                let now = cx.millis();
+                self.with_job(attempt.subtask.job, cx, |job, wants| job.noted(note, now, wants));
+            }
+            _ => {}
         }
     }
     fn reply<W>(conn: ConnId, id: u64, accepted: bool, cx: &mut Cx<'_, Message, W>) {
@@ -202,7 +214,14 @@ impl JobManager {
                 }
             }
             Asked::Slot(slot) if how != Ended::Answered(true) => self.resources.free(id, slot),
-            Asked::Submit(attempt) | Asked::Event(attempt) if how != Ended::Answered(true) => {
+            Asked::Event(job, event) => {
+                let delivered = how == Ended::Answered(true);
+                self.with_job(job, cx, |job, wants| job.event_ended(event, delivered, now, wants));
+            }
+            Asked::Trigger(job, id) if how != Ended::Answered(true) => {
+                self.with_job(job, cx, |job, wants| job.trigger_ended(id, now, wants));
+            }
+            Asked::Submit(attempt) if how != Ended::Answered(true) => {
                 self.with_job(attempt.subtask.job, cx, |job, wants| job.call_failed(attempt, now, wants));
             }
             // A cancel that did not arrive is tried until the TaskManager is lost or the task is gone.
@@ -306,10 +325,28 @@ impl JobManager {
                         line.ask(Call::Submit(deployment), Asked::Submit(attempt), cx);
                     }
                 }
-                Want::Event(id, attempt, event) => {
+                Want::Event(id, attempt, number, event) => {
                     if let Some(line) = self.lines.get_mut(&id) {
-                        line.ask(Call::ToOperator { attempt, event }, Asked::Event(attempt), cx);
+                        line.ask(Call::ToOperator { attempt, event }, Asked::Event(job, number), cx);
                     }
+                }
+                Want::Trigger(id, attempt, barrier) => {
+                    if let Some(line) = self.lines.get_mut(&id) {
+                        line.ask(Call::Trigger { attempt, barrier }, Asked::Trigger(job, barrier.id), cx);
+                    }
+                }
+                Want::Tell(id, note) => {
+                    if let Some(line) = self.lines.get_mut(&id) {
+                        line.tell(note, cx);
+                    }
+                }
+                Want::FailTask(attempt, cause) => {
+                    let now = cx.millis();
+                    self.with_job(job, cx, |job, wants| job.fail_task(attempt, cause, now, wants));
+                }
+                Want::FailJob => {
+                    let now = cx.millis();
+                    self.with_job(job, cx, |job, wants| job.fail_job(now, wants));
                 }
             }
         }

@@ -1,27 +1,22 @@
-//! A task's inputs: channels in a gate (`SingleInputGate`, `RemoteInputChannel`).
+//! A task's inputs: where its channels come from, and the gate behind which barriers are aligned.
 
-use super::super::element::{Buffer, Element};
+use super::super::element::{Buffer, Data, Element};
 use super::super::ids::ChannelId;
 use crate::base::{Addr, Millis};
-use std::collections::VecDeque;
+use crate::flink::barrier::{Mode, Notice, Polled, TaskInput};
 
 /// `taskmanager.network.request-backoff.initial`.
 const REQUEST_BACKOFF: Millis = Millis(100);
 /// `taskmanager.network.request-backoff.max`: no request follows after a wait of this length.
 const REQUEST_BACKOFF_MAX: Millis = Millis(10_000);
 
-/// One channel.
+/// One channel, as far as the network is concerned.
 #[derive(Clone, Debug)]
 pub struct InputChannel {
     /// Which.
     pub id: ChannelId,
     /// Where its producer's TaskManager takes requests.
     pub from: Addr,
-    queue: VecDeque<Buffer>,
-    /// Elements of the first buffer that are done.
-    done: usize,
-    /// Held back until the barriers of the others are there (2.3).
-    pub blocked: bool,
     /// Its producer has sent everything.
     pub ended: bool,
     /// Buffers consumed since the producer was last told.
@@ -30,78 +25,103 @@ pub struct InputChannel {
     backoff: Millis,
 }
 impl InputChannel {
-    /// Before its first request.
-    pub fn new(id: ChannelId, from: Addr) -> Self {
-        let (queue, backoff) = (VecDeque::new(), REQUEST_BACKOFF);
-        Self { id, from, queue, done: 0, blocked: false, ended: false, returned: 0, backoff }
-    }
     /// The partition was not there: how long to wait before it is asked for again; `None` if that is given up.
     pub fn not_found(&mut self) -> Option<Millis> {
         let wait = self.backoff;
         self.backoff = (wait + wait).min(REQUEST_BACKOFF_MAX);
         (wait < REQUEST_BACKOFF_MAX).then_some(wait)
     }
-    fn has_data(&self) -> bool {
-        !self.blocked && !self.queue.is_empty()
-    }
+}
+
+/// What comes out of the inputs at a time.
+#[derive(Clone, Debug)]
+pub enum Taken {
+    /// An element for the operators.
+    Element(Element),
+    /// An event was handled; the notices say what came of it.
+    Event,
+    /// Every channel has ended.
+    End,
 }
 
 /// All channels of a task.
-#[derive(Clone, Debug, Default)]
-pub struct InputGate {
+#[derive(Clone, Debug)]
+pub struct Inputs {
     /// By position.
     pub channels: Vec<InputChannel>,
-    /// Channels with data, in the order in which they take turns: a buffer each.
-    turns: VecDeque<usize>,
+    input: TaskInput<Data>,
+    /// The buffer in hand, its channel, and how many of its elements are done.
+    current: Option<(usize, Data, usize)>,
 }
-impl InputGate {
-    /// A gate of these channels.
-    pub fn new(inputs: &[(ChannelId, Addr)]) -> Self {
-        let channels = inputs.iter().map(|(id, from)| InputChannel::new(*id, *from)).collect();
-        Self { channels, turns: VecDeque::new() }
+impl Inputs {
+    /// Inputs over these channels.
+    pub fn new(inputs: &[(ChannelId, Addr)], mode: Mode) -> Self {
+        let channel = |(id, from): &(ChannelId, Addr)| InputChannel {
+            id: *id,
+            from: *from,
+            ended: false,
+            returned: 0,
+            backoff: REQUEST_BACKOFF,
+        };
+        let channels: Vec<_> = inputs.iter().map(channel).collect();
+        // One gate an edge.
+        let mut sizes: Vec<usize> = Vec::new();
+        let mut last = None;
+        for (id, _) in inputs {
+            if last == Some(id.edge) {
+                sizes.last_mut().into_iter().for_each(|n| *n += 1);
+            } else {
+                sizes.push(1);
+            }
+            last = Some(id.edge);
+        }
+        Self { input: TaskInput::new(&sizes, mode, true), channels, current: None }
     }
     /// The position of a channel.
     pub fn position(&self, id: ChannelId) -> Option<usize> {
         self.channels.iter().position(|c| c.id == id)
     }
     /// A buffer has come.
-    pub fn receive(&mut self, channel: usize, buffer: Buffer) {
-        self.channels[channel].queue.push_back(buffer);
-        self.enqueue(channel);
+    pub fn receive(&mut self, channel: usize, buffer: Buffer, out: &mut Vec<Notice<Data>>) {
+        self.input.receive(channel, buffer, out);
     }
-    fn enqueue(&mut self, channel: usize) {
-        if self.channels[channel].has_data() && !self.turns.contains(&channel) {
-            self.turns.push_back(channel);
+    /// When an alignment takes too long.
+    pub fn deadline(&self) -> Option<Millis> {
+        self.input.deadline()
+    }
+    /// The mails of the input side: what overtakes, and alignments that take too long. True if there was one.
+    pub fn mails(&mut self, now: Millis, out: &mut Vec<Notice<Data>>) -> bool {
+        if self.input.deadline().is_some_and(|at| at <= now) {
+            self.input.time_out(now, out);
+            return true;
         }
+        self.input.overtake(now, out)
     }
-    /// Whether there is an element to take.
-    pub fn is_ready(&self) -> bool {
-        !self.turns.is_empty()
-    }
-    /// The next element, and the channel that it came by. A channel is left when its buffer is done.
-    pub fn take(&mut self) -> Option<(usize, Element)> {
-        let at = *self.turns.front()?;
-        let channel = &mut self.channels[at];
-        let buffer = channel.queue.front()?;
-        let element = buffer.elements[channel.done].clone();
-        channel.done += 1;
-        if channel.done == buffer.elements.len() {
-            channel.returned += u32::from(buffer.data);
-            channel.done = 0;
-            channel.queue.pop_front();
-            self.turns.pop_front();
-            self.enqueue(at);
+    /// The next element or event.
+    pub fn take(&mut self, now: Millis, out: &mut Vec<Notice<Data>>) -> Option<Taken> {
+        if self.current.is_none() {
+            match self.input.poll(now, out)? {
+                Polled::Data(channel, data) => self.current = Some((channel, data, 0)),
+                Polled::Event => return Some(Taken::Event),
+                Polled::Ended(channel) => {
+                    self.channels[channel].ended = true;
+                    let all = self.channels.iter().all(|c| c.ended);
+                    return Some(if all { Taken::End } else { Taken::Event });
+                }
+            }
         }
-        Some((at, element))
-    }
-    /// Blocks a channel, or lets it go on.
-    pub fn block(&mut self, channel: usize, blocked: bool) {
-        self.channels[channel].blocked = blocked;
-        if blocked {
-            self.turns.retain(|c| *c != channel);
-        } else {
-            self.enqueue(channel);
+        let (channel, data, done) = self.current.as_mut()?;
+        let element = data[*done].clone();
+        *done += 1;
+        if *done == data.len() {
+            self.channels[*channel].returned += 1;
+            self.current = None;
         }
+        Some(Taken::Element(element))
+    }
+    /// Channels whose senders may go on behind a barrier, once the turn is over.
+    pub fn resumptions(&mut self, out: &mut Vec<Notice<Data>>) {
+        self.input.resumptions(out);
     }
     /// What the producers are to be told of room: channel, buffers.
     pub fn credits(&mut self) -> Vec<(ChannelId, u32)> {

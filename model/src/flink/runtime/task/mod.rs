@@ -5,20 +5,23 @@ mod output;
 mod sink;
 mod source;
 
-pub use input::InputGate;
-pub use output::{Output, Reader, first_credit};
+pub use output::{Output, Reader, Subpartition, first_credit};
 pub use source::Split;
 
-use super::element::Element;
+use super::element::{Buffer, Data, Element};
 use super::graph::Kind;
-use super::ids::AttemptId;
+use super::ids::{AttemptId, ChannelId};
 use super::operator::Operator;
-use super::rpc::{Cause, Deployment, ExecutionState, OperatorEvent};
+use super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
+use super::state::{OperatorState, Snapshot};
 use crate::base::{Cx, Input, Nanos, Port, Row, SimTime};
+use crate::flink::barrier::{Barrier, Mode, Notice};
+use crate::flink::checkpoint::{CheckpointId, Reason};
 use crate::kafka::messages::Message;
+use input::{Inputs, Taken};
 use sink::Sink;
 use source::SourceReader;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Ports of a task: its thread, its fetcher, and one for each sink.
@@ -32,6 +35,12 @@ const SLICE: u32 = 64;
 pub enum Mail {
     /// Of the operator's coordinator.
     Event(OperatorEvent),
+    /// To a source: take a checkpoint (2.2).
+    Trigger(Barrier),
+    /// A checkpoint is complete.
+    Complete(CheckpointId),
+    /// A checkpoint is given up.
+    Aborted(CheckpointId),
 }
 
 /// What comes of a turn.
@@ -62,7 +71,17 @@ pub struct Task {
     pub port: Port,
     source: Option<SourceReader>,
     /// Its inputs.
-    pub gate: InputGate,
+    pub inputs: Inputs,
+    /// The barrier whose snapshot is under way: the thread waits in the sinks' flush.
+    snapshot: Option<Barrier>,
+    /// Greatest checkpoint that was taken or given up here (step 0 of 2.2).
+    last: CheckpointId,
+    /// Given up before their barrier came (C13).
+    aborted: BTreeSet<CheckpointId>,
+    /// For the JobMaster.
+    pub notes: Vec<Note>,
+    /// Channels whose senders may go on.
+    pub resumed: Vec<ChannelId>,
     chain: Vec<Link>,
     sinks: Vec<Sink>,
     /// Its outputs.
@@ -86,7 +105,12 @@ impl Task {
             deployment: Arc::clone(deployment),
             port,
             source: None,
-            gate: InputGate::new(&deployment.inputs),
+            inputs: Inputs::new(&deployment.inputs, graph.checkpointing.map_or(Mode::Aligned, |c| c.mode)),
+            snapshot: None,
+            last: deployment.restored.as_ref().map_or(CheckpointId::NONE, |(id, _)| *id),
+            aborted: BTreeSet::new(),
+            notes: Vec::new(),
+            resumed: Vec::new(),
             chain: Vec::new(),
             sinks: Vec::new(),
             outputs: Vec::new(),
@@ -110,12 +134,23 @@ impl Task {
                 }
             });
         }
+        task.restore();
         for (edge, number) in graph.edges.iter().zip(0u16..).filter(|(e, _)| e.from == subtask.vertex) {
             let channels = deployment.outputs.iter().filter(|c| c.edge == number).copied();
             let groups = graph.vertices[usize::from(edge.to)].max_parallelism;
             task.outputs.push(Output::new(edge, groups, channels));
         }
         task
+    }
+    /// Takes up what the checkpoint keeps of it.
+    fn restore(&mut self) {
+        let Some((_, state)) = &self.deployment.restored else { return };
+        let Snapshot::Task(operators) = &**state else { return };
+        for operator in operators {
+            if let (OperatorState::Splits(splits), Some(source)) = (operator, &mut self.source) {
+                source.add_splits(splits.iter().copied());
+            }
+        }
     }
     /// Which attempt.
     pub fn id(&self) -> AttemptId {
@@ -131,6 +166,9 @@ impl Task {
     /// Starts its threads.
     pub fn start<W>(&self, cx: &mut Cx<'_, Message, W>) {
         cx.wake_port(self.port, Some(cx.now));
+        if self.source.is_some() {
+            cx.wake_port(self.fetcher(), Some(cx.now));
+        }
         for sink in 0..self.sinks.len() {
             cx.wake_port(self.sink_port(sink), Some(cx.now));
         }
@@ -138,6 +176,13 @@ impl Task {
     /// Tells its thread something.
     pub fn mail<W>(&mut self, mail: Mail, cx: &mut Cx<'_, Message, W>) {
         self.mails.push_back(mail);
+        cx.wake_port(self.port, Some(cx.now));
+    }
+    /// A buffer has come over one of its channels.
+    pub fn receive<W>(&mut self, channel: usize, buffer: Buffer, cx: &mut Cx<'_, Message, W>) {
+        let mut notices = Vec::new();
+        self.inputs.receive(channel, buffer, &mut notices);
+        self.noticed(notices, cx);
         cx.wake_port(self.port, Some(cx.now));
     }
     /// Where its source stands.
@@ -204,6 +249,16 @@ impl Task {
         if self.sinks.iter().any(Sink::is_waiting) {
             return Turn::Idle;
         }
+        if let Some(barrier) = self.snapshot.take() {
+            self.finish_snapshot(barrier);
+            return Turn::Again;
+        }
+        let mut notices = Vec::new();
+        let overtook = self.inputs.mails(cx.millis(), &mut notices);
+        if overtook {
+            self.noticed(notices, cx);
+            return Turn::Again;
+        }
         if let Some(mail) = self.mails.pop_front() {
             self.open(mail, cx);
             return Turn::Again;
@@ -228,8 +283,68 @@ impl Task {
                     cx.wake_port(self.fetcher(), Some(cx.now));
                 }
             }
+            Mail::Trigger(barrier) => self.take_barrier(barrier, cx),
+            // No operator commits anything yet.
+            Mail::Complete(_) => {}
+            Mail::Aborted(id) => {
+                if id > self.last {
+                    self.aborted.insert(id);
+                }
+            }
         }
     }
+
+    // ---- checkpoints
+
+    /// What the input side tells.
+    fn noticed<W>(&mut self, notices: Vec<Notice<Data>>, cx: &mut Cx<'_, Message, W>) {
+        for notice in notices {
+            match notice {
+                Notice::Trigger(barrier) => self.take_barrier(barrier, cx),
+                Notice::Abort(id, reason) => {
+                    self.last = self.last.max(id);
+                    self.notes.push(Note::Decline(self.id(), id, reason));
+                    self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(id)));
+                }
+                Notice::Resume(channel) => self.resumed.push(self.inputs.channels[channel].id),
+                Notice::Capture(..) | Notice::InputDone(_) | Notice::Metrics { .. } => {}
+            }
+        }
+    }
+    /// A snapshot begins: steps (0) to (2) of 2.2. It ends when the sinks have flushed.
+    fn take_barrier<W>(&mut self, barrier: Barrier, cx: &mut Cx<'_, Message, W>) {
+        if barrier.id <= self.last {
+            return;
+        }
+        self.last = barrier.id;
+        self.aborted.retain(|id| *id >= barrier.id);
+        if self.aborted.remove(&barrier.id) {
+            self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(barrier.id)));
+            return;
+        }
+        for i in 0..self.sinks.len() {
+            self.sinks[i].flush();
+            cx.wake_port(self.sink_port(i), Some(cx.now));
+        }
+        self.snapshot = Some(barrier);
+    }
+    /// The rest of a snapshot: the barrier goes on, the state is handed in.
+    fn finish_snapshot(&mut self, barrier: Barrier) {
+        self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Barrier(barrier)));
+        let state = |link: &Link| match link {
+            Link::Source => OperatorState::Splits(self.splits().to_vec()),
+            Link::Operator(_) | Link::Sink(_) => OperatorState::None,
+        };
+        let snapshot = Snapshot::Task(self.chain.iter().map(state).collect());
+        self.notes.push(Note::Acknowledge(self.id(), barrier.id, Arc::new(snapshot)));
+    }
+    /// A task that closes or has no checkpoints declines what it is asked for.
+    pub fn declines(&self, id: CheckpointId) -> Option<Note> {
+        self.closing.map(|_| Note::Decline(self.id(), id, Reason::DeclinedTaskClosing))
+    }
+
+    // ---- elements
+
     fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
         let Some(source) = &mut self.source else { return Turn::Idle };
         let (slice, room) = source.take(SLICE);
@@ -243,26 +358,34 @@ impl Task {
         Turn::Again
     }
     fn process<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
-        let Some((channel, element)) = self.gate.take() else { return Turn::Idle };
-        match element {
-            Element::Rows(rows) => {
+        let mut notices = Vec::new();
+        let taken = self.inputs.take(cx.millis(), &mut notices);
+        self.noticed(notices, cx);
+        match taken {
+            None => {
+                let mut notices = Vec::new();
+                self.inputs.resumptions(&mut notices);
+                self.noticed(notices, cx);
+                return Turn::Idle;
+            }
+            Some(Taken::Element(Element::Rows(rows))) => {
                 let cost = self.collect(None, &rows, cx);
                 cx.work(Nanos(cost));
             }
-            Element::EndOfData => {
-                self.gate.channels[channel].ended = true;
-                if self.gate.channels.iter().all(|c| c.ended) {
-                    self.end(cx);
-                }
+            // Time has no operator yet that would look at it.
+            Some(Taken::Element(other)) => self.outputs.iter_mut().for_each(|o| o.element(&other)),
+            Some(Taken::Event) => {
+                let mut notices = Vec::new();
+                self.inputs.resumptions(&mut notices);
+                self.noticed(notices, cx);
             }
-            // Time and checkpoints have no operator yet that would look at them.
-            other => self.outputs.iter_mut().for_each(|o| o.element(&other)),
+            Some(Taken::End) => self.end(cx),
         }
         Turn::Again
     }
     fn end<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         self.ended = true;
-        self.outputs.iter_mut().for_each(|o| o.element(&Element::EndOfData));
+        self.outputs.iter_mut().for_each(|o| o.event(&Buffer::End));
         for i in 0..self.sinks.len() {
             self.sinks[i].flush();
             cx.wake_port(self.sink_port(i), Some(cx.now));
@@ -321,6 +444,7 @@ impl Task {
             let beats = cx.now.since(self.beat).0 / every + 1;
             self.next_flush = Some(self.beat + Nanos(beats * every));
         }
-        self.next_flush
+        let alignment = self.inputs.deadline().map(SimTime::at);
+        [self.next_flush, alignment].into_iter().flatten().min()
     }
 }

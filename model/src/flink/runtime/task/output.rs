@@ -1,11 +1,11 @@
 //! A task's outputs: a result partition per edge, with a subpartition per consumer (`RecordWriter`, `PipelinedSubpartition`).
 
-use super::super::element::{Buffer, Element};
+use super::super::element::{Buffer, Data, Element};
 use super::super::graph::{Exchange, JobEdge};
 use super::super::ids::ChannelId;
 use crate::base::{ConnId, Row};
+use crate::flink::barrier::Sender;
 use crate::flink::key_groups::{key_group, subtask_of};
-use std::collections::VecDeque;
 
 /// `taskmanager.memory.segment-size`.
 const SEGMENT: u32 = 32 * 1024;
@@ -43,13 +43,13 @@ pub struct Subpartition {
     rows: Vec<Row>,
     filling: Vec<Element>,
     bytes: u32,
-    queue: VecDeque<Buffer>,
+    sender: Sender<Data>,
     credit: u32,
 }
 impl Subpartition {
     fn new(channel: ChannelId) -> Self {
-        let (rows, filling, queue) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { channel, reader: Reader::None, rows, filling, bytes: 0, queue, credit: 0 }
+        let (rows, filling, sender) = (Vec::new(), Vec::new(), Sender::default());
+        Self { channel, reader: Reader::None, rows, filling, bytes: 0, sender, credit: 0 }
     }
     fn push(&mut self, row: Row) {
         self.rows.push(row);
@@ -67,22 +67,26 @@ impl Subpartition {
     }
     fn element(&mut self, element: &Element) {
         self.settle();
-        if element.is_event() {
-            self.finish();
-            self.queue.push_back(Buffer { elements: [element.clone()].into(), data: false });
-        } else {
-            self.bytes += element.bytes();
-            self.filling.push(element.clone());
-        }
+        self.bytes += element.bytes();
+        self.filling.push(element.clone());
+    }
+    /// An event goes out at once and without credit, behind what was begun.
+    fn event(&mut self, event: Buffer) {
+        self.finish();
+        self.sender.add(event);
     }
     /// The buffer is full, or has waited long enough.
     fn finish(&mut self) {
         self.settle();
         if !self.filling.is_empty() {
-            self.queue.push_back(Buffer { elements: self.filling.as_slice().into(), data: true });
+            self.sender.add(Buffer::Data(self.filling.as_slice().into()));
             self.filling.clear();
             self.bytes = 0;
         }
+    }
+    /// Its reader has aligned a barrier and goes on.
+    pub fn resume(&mut self) {
+        self.sender.resume();
     }
     /// A reader has room for so many more buffers.
     pub const fn credit(&mut self, more: u32) {
@@ -90,12 +94,15 @@ impl Subpartition {
     }
     /// The next buffer that the reader has room for.
     pub fn next(&mut self) -> Option<Buffer> {
-        let first = self.queue.front().filter(|b| self.reader != Reader::None && (!b.data || self.credit > 0))?;
-        self.credit -= u32::from(first.data);
-        self.queue.pop_front()
+        if self.reader == Reader::None || self.credit == 0 && self.sender.next_is_data() {
+            return None;
+        }
+        let next = self.sender.poll()?;
+        self.credit -= u32::from(matches!(next, Buffer::Data(_)));
+        Some(next)
     }
     fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.filling.is_empty() && self.rows.is_empty()
+        self.sender.is_empty() && self.filling.is_empty() && self.rows.is_empty()
     }
 }
 
@@ -139,13 +146,17 @@ impl Output {
     pub fn element(&mut self, element: &Element) {
         self.targets.iter_mut().for_each(|t| t.element(element));
     }
+    /// Hands an event to every consumer.
+    pub fn event(&mut self, event: &Buffer) {
+        self.targets.iter_mut().for_each(|t| t.event(event.clone()));
+    }
     /// `execution.buffer-timeout.interval` is over: what was begun goes out.
     pub fn flush(&mut self) {
         self.targets.iter_mut().for_each(Subpartition::finish);
     }
     /// Whether a writer has to wait.
     pub fn is_full(&self) -> bool {
-        self.targets.iter().any(|t| t.queue.len() >= MAX_BUFFERS)
+        self.targets.iter().any(|t| t.sender.len() >= MAX_BUFFERS)
     }
     /// Whether something waits for the next flush.
     pub fn is_filling(&self) -> bool {
