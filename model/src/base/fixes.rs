@@ -142,6 +142,18 @@ pub enum Fix {
     /// FLINK-37605 (1.20.2): what is left at the end of the input is committed under the checkpoint after the last known one;
     /// cleared: under the greatest number there is, which a restarted job uses again.
     FinalCommittablesById = 54,
+    /// FLINK-31363 (connector 3.1): a transaction without records is not handed to the committer; cleared: it is, and the commit
+    /// of a restore ends in an invalid state.
+    EmptyTransactionNotCommitted = 55,
+    /// FLINK-25920 (1.19.2, 1.20.1): after the end of its input a sink writer announces nothing more; cleared: once more under
+    /// the final checkpoint, which fails the job at its end.
+    EndAnnouncedOnce = 56,
+    /// FLINK-20645 (1.12.2): only the barrier of the checkpoint that is captured ends the capture of a channel; cleared: any, so
+    /// that buffers before the right one are missing from the channel state.
+    CaptureUntilItsBarrier = 57,
+    /// FLINK-24773 (1.14.1): a commit that fails for an unknown reason fails the job, which tries again from its state; cleared:
+    /// it is logged, and the transaction is lost to its timeout.
+    UnknownCommitErrorFails = 58,
 }
 
 /// What stands behind a [`Fix`].
@@ -538,6 +550,34 @@ pub const FIXES: &[FixInfo] = &[
         name: "final-committables-by-id",
         ticket: "FLINK-37605",
         rule: "7.1",
+        law: "layer",
+    },
+    FixInfo {
+        fix: Fix::EmptyTransactionNotCommitted,
+        name: "empty-transaction-not-committed",
+        ticket: "FLINK-31363",
+        rule: "K3",
+        law: "protocol (I2)",
+    },
+    FixInfo {
+        fix: Fix::EndAnnouncedOnce,
+        name: "end-announced-once",
+        ticket: "FLINK-25920",
+        rule: "7.1",
+        law: "liveness",
+    },
+    FixInfo {
+        fix: Fix::CaptureUntilItsBarrier,
+        name: "capture-until-its-barrier",
+        ticket: "FLINK-20645",
+        rule: "2.5",
+        law: "scope (state)",
+    },
+    FixInfo {
+        fix: Fix::UnknownCommitErrorFails,
+        name: "unknown-commit-error-fails",
+        ticket: "FLINK-24773",
+        rule: "7.3",
         law: "layer",
     },
 ];

@@ -16,6 +16,7 @@ mod run_controller;
 mod run_flink_barriers;
 mod run_flink_coordinator;
 mod run_flink_events;
+mod run_flink_kafka_sink;
 mod run_flink_keys;
 mod run_flink_restart;
 mod run_flink_state;
@@ -52,7 +53,8 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink-checkpoint/timers", run: run_flink_state::timers },
     Family { name: "flink-checkpoint/two_input", run: run_flink_barriers::run },
     Family { name: "flink-checkpoint/two_phase", run: run_flink_two_phase::run },
-    Family { name: "flink-kafka/split_owner", run: run_flink_state::split_owners },
+    Family { name: "flink-kafka/kafka_eo", run: run_flink_kafka_sink::exactly_once },
+    Family { name: "flink-kafka/split_owner", run: run_flink_kafka_sink::split_owners },
     Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
     Family { name: "flink-keygroups/keys", run: run_flink_keys::keys },
     Family { name: "flink-keygroups/ranges", run: run_flink_keys::ranges },

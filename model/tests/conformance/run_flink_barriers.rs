@@ -103,7 +103,7 @@ impl Rig {
 }
 
 /// Runs one vector.
-pub fn run(vector: &Value, _fixes: Fixes) -> Outcome {
+pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
     let params = &vector["params"];
     let sizes: Vec<usize> = list(&params["gates"]).iter().map(|n| int(n) as usize).collect();
     let mode = match text(&vector["op"]) {
@@ -112,7 +112,7 @@ pub fn run(vector: &Value, _fixes: Fixes) -> Outcome {
         _ => Mode::AtLeastOnce,
     };
     let lazy = params["lazy"] == true;
-    let input = TaskInput::new(&sizes, mode, params["after_finish"] != false);
+    let input = TaskInput::new(&sizes, mode, params["after_finish"] != false, fixes);
     let senders = vec![Sender::default(); sizes.iter().sum()];
     let mut rig = Rig { senders, input, now: Millis::ZERO, timed_out: false, at: 0, got: Vec::new() };
     let items = list(&vector["input"]);

@@ -150,11 +150,3 @@ pub fn timers(vector: &Value, _fixes: Fixes) -> Outcome {
     }
     compare_lists(list(&vector["output"]), &operator.got)
 }
-
-/// Runs one vector of flink-kafka/split_owner.
-pub fn split_owners(vector: &Value, _fixes: Fixes) -> Outcome {
-    let params = &vector["params"];
-    let owner = |p| split_owner(text(&params["topic"]), p, int(&params["parallelism"]) as u32);
-    let got: Vec<u32> = (0..int(&params["partitions"]) as u32).map(owner).collect();
-    compare_lists(&[vector["output"].clone()], &[json!(got)])
-}

@@ -70,21 +70,26 @@ impl Rig<'_> {
             }
             self.got.push(json!([self.at, "commit", sub, shown]));
             if let Err(why) = self.pairs[sub].committer.answered(&answers, self.fixes) {
-                let exception = match why {
-                    CommitFailure::UnknownReason => "IllegalStateException",
-                    CommitFailure::Io => "IOException",
-                };
-                self.got.push(json!([self.at, "task_failed", sub, exception]));
-                self.pairs[sub].dead = true;
-                return;
+                return self.fail(sub, why);
             }
         }
+    }
+    fn fail(&mut self, sub: usize, why: CommitFailure) {
+        let exception = match why {
+            CommitFailure::UnknownReason => "IllegalStateException",
+            CommitFailure::Io => "IOException",
+            CommitFailure::AnnouncedTwice => "UnsupportedOperationException",
+        };
+        self.got.push(json!([self.at, "task_failed", sub, exception]));
+        self.pairs[sub].dead = true;
     }
     /// Hands what the writer announces to its committer.
     fn hand_over(&mut self, sub: usize, what: Announcement) {
         self.got.push(json!([self.at, "summary", what.subtask, what.subtasks, what.checkpoint.0, what.count]));
         let pair = &mut self.pairs[sub];
-        pair.committer.announced(what);
+        if let Err(why) = pair.committer.announced(what) {
+            return self.fail(sub, why);
+        }
         for committable in pair.written.drain(..) {
             pair.committer.received(what, committable);
         }
@@ -97,10 +102,13 @@ impl Rig<'_> {
                 continue;
             }
             let count = pair.written.len();
-            if let Some(what) = pair.writer.before_barrier(id, || count) {
+            if let Some(what) = pair.writer.before_barrier(id, self.fixes, || count) {
                 self.hand_over(sub, what);
             }
             let pair = &mut self.pairs[sub];
+            if pair.dead {
+                continue;
+            }
             pair.writer.snapshot(id);
             let state = pair.committer.snapshot();
             self.got.push(json!([self.at, "snapshot", id.0, sub, shown(&state)]));

@@ -2,6 +2,7 @@
 //! `PrioritizedDeque`).
 
 use super::{Barrier, BarrierKind, Buffer};
+use crate::base::{Fix, Fixes};
 use crate::flink::checkpoint::{CheckpointId, Reason};
 use std::collections::VecDeque;
 
@@ -79,41 +80,45 @@ impl<T: Clone> Channel<T> {
         self.priority += 1;
         self.priority == 1
     }
-    pub fn receive(&mut self, buffer: Buffer<T>) -> Arrival<T> {
+    pub fn receive(&mut self, buffer: Buffer<T>, fixes: Fixes) -> Arrival<T> {
         let first = self.queue.is_empty();
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let mut arrival = Arrival { first, priority: None, capture: None };
-        let whole = Received::Buffer(buffer.clone());
-        let Buffer::Barrier(barrier) = buffer else {
-            self.queue.push_back(Entry { what: whole, sequence });
-            if let (Persisting::BarrierPending, Buffer::Data(data)) = (self.persisting, buffer) {
-                arrival.capture = Some((self.last_seen, data));
+        let barrier = match &buffer {
+            Buffer::Barrier(barrier) => Some(*barrier),
+            Buffer::Data(data) if self.persisting == Persisting::BarrierPending => {
+                arrival.capture = Some((self.last_seen, data.clone()));
+                None
             }
-            return arrival;
+            _ => None,
         };
-        let overtakes = match barrier.kind {
-            BarrierKind::Unaligned => self.add_priority(whole, sequence),
-            BarrierKind::Timeoutable(_) => {
-                self.queue.push_back(Entry { what: whole, sequence });
-                self.add_priority(Received::Announcement(barrier, sequence), sequence)
-            }
-            BarrierKind::Aligned | BarrierKind::AtLeastOnce => {
-                self.queue.push_back(Entry { what: whole, sequence });
-                false
+        let what = Received::Buffer(buffer);
+        let overtakes = match barrier.map(|b| b.kind) {
+            Some(BarrierKind::Unaligned) => self.add_priority(what, sequence),
+            kind => {
+                self.queue.push_back(Entry { what, sequence });
+                match (barrier, kind) {
+                    (Some(announced), Some(BarrierKind::Timeoutable(_))) => {
+                        self.add_priority(Received::Announcement(announced, sequence), sequence)
+                    }
+                    _ => false,
+                }
             }
         };
         arrival.priority = overtakes.then_some(sequence);
-        self.barrier_arrived(barrier.id, sequence);
+        if let Some(barrier) = barrier {
+            self.barrier_arrived(barrier.id, sequence, fixes);
+        }
         arrival
     }
-    fn barrier_arrived(&mut self, id: CheckpointId, sequence: u64) {
+    fn barrier_arrived(&mut self, id: CheckpointId, sequence: u64, fixes: Fixes) {
         let old = if self.persisting == Persisting::Done { id <= self.last_seen } else { id < self.last_seen };
-        if old {
+        if old && fixes.has(Fix::CaptureUntilItsBarrier) {
             return;
         }
         self.persisting = Persisting::BarrierReceived;
-        self.last_seen = id;
+        self.last_seen = self.last_seen.max(id);
         if self.last_barrier.is_none_or(|(last, _)| id > last) {
             self.last_barrier = Some((id, sequence));
         }

@@ -2,6 +2,7 @@
 
 use super::channel::{Channel, Received};
 use super::{Barrier, Buffer, ChannelId, Notice};
+use crate::base::Fixes;
 use crate::flink::checkpoint::{CheckpointId, Reason};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -88,8 +89,8 @@ impl<T: Clone> Gates<T> {
         }
     }
     /// A buffer arrives.
-    pub(super) fn receive(&mut self, channel: ChannelId, buffer: Buffer<T>, out: &mut Vec<Notice<T>>) {
-        let arrival = self.channels[channel].receive(buffer);
+    pub(super) fn receive(&mut self, channel: ChannelId, buffer: Buffer<T>, fixes: Fixes, out: &mut Vec<Notice<T>>) {
+        let arrival = self.channels[channel].receive(buffer, fixes);
         if let Some((id, data)) = arrival.capture {
             out.push(Notice::Capture(id, channel, vec![data]));
         }

@@ -5,7 +5,7 @@ use super::gate::Next;
 use super::single::{At, SingleHandler};
 use super::tracker::Tracker;
 use super::{Buffer, ChannelId, Gates, Mode, Notice};
-use crate::base::Millis;
+use crate::base::{Fixes, Millis};
 
 #[derive(Clone, Debug)]
 enum Handler {
@@ -29,23 +29,24 @@ pub enum Polled<T> {
 pub struct TaskInput<T> {
     gates: Gates<T>,
     handler: Handler,
+    fixes: Fixes,
 }
 
 impl<T: Clone> TaskInput<T> {
     /// Inputs with so many channels each under one handler. `after_finish`:
     /// `execution.checkpointing.checkpoints-after-tasks-finish`.
-    pub fn new(sizes: &[usize], mode: Mode, after_finish: bool) -> Self {
+    pub fn new(sizes: &[usize], mode: Mode, after_finish: bool, fixes: Fixes) -> Self {
         let gates = Gates::new(sizes);
         let channels = gates.channels();
         let handler = match mode {
             Mode::AtLeastOnce => Handler::Tracker(Tracker::new(after_finish, channels)),
             _ => Handler::Single(SingleHandler::new(mode == Mode::Alternating, after_finish, channels)),
         };
-        Self { gates, handler }
+        Self { gates, handler, fixes }
     }
     /// A buffer has come from a sender.
     pub fn receive(&mut self, channel: ChannelId, buffer: Buffer<T>, out: &mut Vec<Notice<T>>) {
-        self.gates.receive(channel, buffer, out);
+        self.gates.receive(channel, buffer, self.fixes, out);
     }
     /// When [`Self::time_out`] is due.
     pub fn deadline(&self) -> Option<Millis> {

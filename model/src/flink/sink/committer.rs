@@ -45,6 +45,23 @@ struct Manager<C> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitterState<C>(BTreeMap<CheckpointId, Manager<C>>);
 impl<C> CommitterState<C> {
+    /// The same with other committables: what a restore makes of them.
+    pub fn map<D>(self, mut with: impl FnMut(C) -> D) -> CommitterState<D> {
+        let mut request = |Request { committable, state, retries }: Request<C>| Request {
+            committable: with(committable),
+            state,
+            retries,
+        };
+        let mut from = |FromSubtask { expected, requests }: FromSubtask<C>| FromSubtask {
+            expected,
+            requests: requests.into_iter().map(&mut request).collect(),
+        };
+        let mut manager = |Manager { subtasks, from: all }: Manager<C>| Manager {
+            subtasks,
+            from: all.into_iter().map(|(subtask, f)| (subtask, from(f))).collect(),
+        };
+        CommitterState(self.0.into_iter().map(|(id, m)| (id, manager(m))).collect())
+    }
     /// Checkpoint, number of writers, and per writer its subtask, how many are expected and what has come.
     #[expect(clippy::type_complexity, reason = "the shape in which recordings show it")]
     pub fn entries(
@@ -92,6 +109,8 @@ pub enum CommitFailure {
     UnknownReason,
     /// `IOException`: by the call, or because the retries are used up.
     Io,
+    /// `UnsupportedOperationException`: a writer announced twice for one checkpoint.
+    AnnouncedTwice,
 }
 
 /// One call of `Committer.commit`: all open committables of one checkpoint, offered one after the other.
@@ -139,10 +158,13 @@ impl<C: Clone> Committer<C> {
         committer.completed = checkpoint;
         committer
     }
-    /// A writer announces committables.
-    pub fn announced(&mut self, what: Announcement) {
-        let manager = self.manager(what.checkpoint, what.subtasks);
-        manager.from.insert(what.subtask, FromSubtask { expected: what.count, requests: Vec::new() });
+    /// A writer announces committables. A second time for one checkpoint is an error.
+    pub fn announced(&mut self, what: Announcement) -> Result<(), CommitFailure> {
+        let from = FromSubtask { expected: what.count, requests: Vec::new() };
+        match self.manager(what.checkpoint, what.subtasks).from.insert(what.subtask, from) {
+            Some(_) => Err(CommitFailure::AnnouncedTwice),
+            None => Ok(()),
+        }
     }
     fn manager(&mut self, id: CheckpointId, subtasks: u32) -> &mut Manager<C> {
         self.managers.entry(id).or_insert(Manager { subtasks, from: BTreeMap::new() })
@@ -227,7 +249,7 @@ mod tests {
         for (id, committables) in checkpoints {
             let (checkpoint, count) = (CheckpointId(*id), committables.len());
             let what = Announcement { subtask: 0, subtasks: 1, checkpoint, count };
-            committer.announced(what);
+            assert_eq!(committer.announced(what), Ok(()));
             committables.iter().for_each(|c| committer.received(what, c));
         }
         committer

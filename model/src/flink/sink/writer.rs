@@ -30,9 +30,14 @@ impl WriterGuard {
         Self { subtask, subtasks, last_known: restored.unwrap_or(CheckpointId(0)), ended: false }
     }
     /// Before the barrier (`prepareSnapshotPreBarrier`): flush, prepare the commit and announce it, also if it is empty. None
-    /// after the end of the input, when everything has been handed over.
-    pub fn before_barrier(&mut self, id: CheckpointId, prepare: impl FnOnce() -> usize) -> Option<Announcement> {
-        (!self.ended).then(|| self.announce(id, prepare()))
+    /// after the end of the input, when everything has been handed over (FLINK-25920).
+    pub fn before_barrier(
+        &mut self,
+        id: CheckpointId,
+        fixes: Fixes,
+        prepare: impl FnOnce() -> usize,
+    ) -> Option<Announcement> {
+        (!self.ended || !fixes.has(Fix::EndAnnouncedOnce)).then(|| self.announce(id, prepare()))
     }
     /// The snapshot is taken.
     pub fn snapshot(&mut self, id: CheckpointId) {
