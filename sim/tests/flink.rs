@@ -6,10 +6,10 @@ use model::base::{Addr, Millis, Nanos, ProcessId, SimTime, TopicId, TopicPartiti
 use model::flink::barrier::{BarrierKind, Mode};
 use model::flink::checkpoint::{CheckpointConfig, CheckpointId};
 use model::flink::heartbeat::HeartbeatConfig;
+use model::flink::kafka::DeliveryGuarantee;
 use model::flink::restart::RestartStrategy;
 use model::flink::runtime::graph::{
-    Chained, Checkpointing, DeliveryGuarantee, Exchange, JobEdge, JobGraph, KeyColumn, Kind, SinkConfig, SourceConfig,
-    Vertex,
+    Chained, Checkpointing, Exchange, JobEdge, JobGraph, KeyColumn, Kind, SinkConfig, SourceConfig, Vertex,
 };
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{self, JobManagerConfig, JobMaster, JobState};
@@ -48,7 +48,15 @@ fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16) -> JobGraph {
     let source = SourceConfig { partitions, start, consumer: Arc::new(consumer), network: Box::new(network) };
     let producer = ProducerConfig::new(Profile::Java34, Arc::clone(bootstrap));
     let guarantee = DeliveryGuarantee::AtLeastOnce;
-    let sink = SinkConfig { topic: TopicId(1), guarantee, producer: Box::new(producer), number: 0 };
+    let sink = SinkConfig {
+        topic: TopicId(1),
+        guarantee,
+        prefix: "clean".into(),
+        prefix_number: 0,
+        committer_retries: 10,
+        producer: Box::new(producer),
+        number: 0,
+    };
     let filter = OperatorConfig::Filter { column: 3, comparison: Comparison::Equal, value: 0 };
     let chained = |kind, after| Chained { kind, after, record: Nanos::micros(5) };
     let vertex = |chain| Vertex { parallelism, max_parallelism: 128, chain };

@@ -4,6 +4,7 @@ use super::operator::OperatorConfig;
 use crate::base::{Nanos, TopicPartition};
 use crate::flink::barrier::{BarrierKind, Mode};
 use crate::flink::checkpoint::CheckpointConfig;
+use crate::flink::kafka::DeliveryGuarantee;
 use crate::flink::restart::RestartStrategy;
 use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
 use crate::kafka::client::java_consumer::ConsumerConfig;
@@ -58,22 +59,19 @@ pub struct SourceConfig {
     pub network: Box<NetworkConfig>,
 }
 
-/// `sink.delivery-guarantee`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryGuarantee {
-    /// No flush at a barrier.
-    None,
-    /// A flush at each barrier.
-    AtLeastOnce,
-}
-
 /// Writes a topic (`KafkaSink`).
 #[derive(Clone, Debug)]
 pub struct SinkConfig {
     /// The topic, and how many partitions it has.
     pub topic: crate::base::TopicId,
-    /// What is waited for at a barrier.
+    /// `sink.delivery-guarantee`.
     pub guarantee: DeliveryGuarantee,
+    /// `sink.transactional-id-prefix`.
+    pub prefix: Arc<str>,
+    /// The prefix by number, among all of the scenario: equal prefixes have one.
+    pub prefix_number: u8,
+    /// `sink.committer.retries`.
+    pub committer_retries: u32,
     /// The producer.
     pub producer: Box<ProducerConfig>,
     /// Its number among the sinks of the scenario, for the judge.

@@ -1,6 +1,6 @@
 //! What a task hands in for a checkpoint.
 
-use super::task::Split;
+use super::task::{SinkState, Split};
 use crate::base::{Chain, Feed, Offset, TopicPartition};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ pub enum OperatorState {
     None,
     /// A source's splits, each with the offset after the last record emitted (S4, S7).
     Splits(Vec<Split>),
+    /// A transactional sink's writer and committer.
+    Sink(Arc<SinkState>),
 }
 
 /// What a checkpoint keeps of a task, or of an operator's coordinator.
@@ -29,10 +31,17 @@ impl Snapshot {
     /// Bytes on the wire and in the checkpoint, about.
     pub fn bytes(&self) -> u32 {
         match self {
-            Self::Task(operators) => {
-                operators.iter().map(|o| if let OperatorState::Splits(s) = o { 60 * s.len() as u32 } else { 0 }).sum()
-            }
+            Self::Task(operators) => operators.iter().map(OperatorState::bytes).sum(),
             Self::Enumerator(assigned) => 40 * assigned.len() as u32,
+        }
+    }
+}
+impl OperatorState {
+    fn bytes(&self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Splits(splits) => 60 * splits.len() as u32,
+            Self::Sink(state) => 60 + 80 * state.committer.entries().count() as u32,
         }
     }
 }
@@ -48,6 +57,17 @@ impl Feed for Snapshot {
                             for split in splits {
                                 split.tp.feed(chain);
                                 split.next.unwrap_or(Offset::UNKNOWN).feed(chain);
+                            }
+                        }
+                        OperatorState::Sink(state) => {
+                            chain.u8(2);
+                            for (id, _, writers) in state.committer.entries() {
+                                id.feed(chain);
+                                for request in writers.flat_map(|(_, _, requests)| requests) {
+                                    request.committable.name.checkpoint.feed(chain);
+                                    request.committable.producer.feed(chain);
+                                    request.committable.epoch.feed(chain);
+                                }
                             }
                         }
                     }

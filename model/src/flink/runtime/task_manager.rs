@@ -228,7 +228,6 @@ impl TaskManager {
         for (channel, from) in &deployment.inputs {
             self.request(*channel, *from, cx);
         }
-        self.update(deployment.attempt, ExecutionState::Running, cx);
         true
     }
     fn update<W>(&mut self, attempt: AttemptId, state: ExecutionState, cx: &mut Cx<'_, Message, W>) {
@@ -329,6 +328,11 @@ impl TaskManager {
         self.give_credit(place, cx);
         self.tell(place, cx);
         match turn {
+            Turn::Opened => {
+                let attempt = self.tasks[place].as_ref().map(|t| t.id());
+                attempt.into_iter().for_each(|attempt| self.update(attempt, ExecutionState::Running, cx));
+                self.wake(port, Some(cx.now), cx);
+            }
             Turn::Again => self.wake(port, Some(cx.now), cx),
             Turn::Idle => self.wake(port, deadline, cx),
             Turn::Over(state) => self.gone(place, state, cx),

@@ -2,7 +2,7 @@
 
 use super::super::element::{Buffer, Data, Element};
 use super::super::ids::ChannelId;
-use crate::base::{Addr, Millis};
+use crate::base::{Addr, Fixes, Millis};
 use crate::flink::barrier::{Mode, Notice, Polled, TaskInput};
 
 /// `taskmanager.network.request-backoff.initial`.
@@ -55,7 +55,7 @@ pub struct Inputs {
 }
 impl Inputs {
     /// Inputs over these channels.
-    pub fn new(inputs: &[(ChannelId, Addr)], mode: Mode) -> Self {
+    pub fn new(inputs: &[(ChannelId, Addr)], mode: Mode, fixes: Fixes) -> Self {
         let channel = |(id, from): &(ChannelId, Addr)| InputChannel {
             id: *id,
             from: *from,
@@ -75,7 +75,7 @@ impl Inputs {
             }
             last = Some(id.edge);
         }
-        Self { input: TaskInput::new(&sizes, mode, true), channels, current: None }
+        Self { input: TaskInput::new(&sizes, mode, true, fixes), channels, current: None }
     }
     /// The position of a channel.
     pub fn position(&self, id: ChannelId) -> Option<usize> {

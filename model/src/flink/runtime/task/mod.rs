@@ -6,6 +6,7 @@ mod sink;
 mod source;
 
 pub use output::{Output, Reader, Subpartition, first_credit};
+pub use sink::SinkState;
 pub use source::Split;
 
 use super::element::{Buffer, Data, Element};
@@ -19,7 +20,7 @@ use crate::flink::barrier::{Barrier, Mode, Notice};
 use crate::flink::checkpoint::{CheckpointId, Reason};
 use crate::kafka::messages::Message;
 use input::{Inputs, Taken};
-use sink::Sink;
+use sink::{Place, Sink};
 use source::SourceReader;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -46,12 +47,23 @@ pub enum Mail {
 /// What comes of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
+    /// Its operators are open: it runs now.
+    Opened,
     /// It has more to do at once.
     Again,
     /// It waits for something.
     Idle,
     /// Its thread has ended.
     Over(ExecutionState),
+}
+
+/// How far a snapshot is.
+#[derive(Clone, Debug)]
+enum Taking {
+    /// Before the barrier: the sinks flush.
+    Flush(Barrier),
+    /// Behind the barrier: the synchronous part has begun, with what it keeps so far.
+    Snapshot(Barrier, Snapshot),
 }
 
 /// An operator of the chain.
@@ -73,7 +85,7 @@ pub struct Task {
     /// Its inputs.
     pub inputs: Inputs,
     /// The barrier whose snapshot is under way: the thread waits in the sinks' flush.
-    snapshot: Option<Barrier>,
+    snapshot: Option<Taking>,
     /// Greatest checkpoint that was taken or given up here (step 0 of 2.2).
     last: CheckpointId,
     /// Given up before their barrier came (C13).
@@ -92,6 +104,8 @@ pub struct Task {
     next_flush: Option<SimTime>,
     scratch: Vec<Vec<Row>>,
     ended: bool,
+    /// Its operators are open.
+    opened: bool,
     /// It closes its operators, to be in this state when they are closed.
     closing: Option<ExecutionState>,
 }
@@ -105,7 +119,7 @@ impl Task {
             deployment: Arc::clone(deployment),
             port,
             source: None,
-            inputs: Inputs::new(&deployment.inputs, graph.checkpointing.map_or(Mode::Aligned, |c| c.mode)),
+            inputs: Inputs::new(&deployment.inputs, graph.checkpointing.map_or(Mode::Aligned, |c| c.mode), cx.fixes),
             snapshot: None,
             last: deployment.restored.as_ref().map_or(CheckpointId::NONE, |(id, _)| *id),
             aborted: BTreeSet::new(),
@@ -119,6 +133,7 @@ impl Task {
             next_flush: None,
             scratch: Vec::new(),
             ended: false,
+            opened: false,
             closing: None,
         };
         for chained in &graph.vertices[usize::from(subtask.vertex)].chain {
@@ -129,7 +144,13 @@ impl Task {
                 }
                 Kind::Operator(config) => Link::Operator(Operator::new(config)),
                 Kind::Sink(config) => {
-                    task.sinks.push(Sink::new(config, cx));
+                    let parallelism = graph.vertices[usize::from(subtask.vertex)].parallelism;
+                    let place = Place { subtask: subtask.index, parallelism };
+                    let kept = deployment.restored.as_ref().and_then(|(id, state)| match &**state {
+                        Snapshot::Task(operators) => Some((*id, operators.get(task.chain.len())?)),
+                        Snapshot::Enumerator(_) => None,
+                    });
+                    task.sinks.push(Sink::new(config, place, kept, cx));
                     Link::Sink(task.sinks.len() - 1)
                 }
             });
@@ -249,9 +270,13 @@ impl Task {
         if self.sinks.iter().any(Sink::is_waiting) {
             return Turn::Idle;
         }
-        if let Some(barrier) = self.snapshot.take() {
-            self.finish_snapshot(barrier);
+        if let Some(taking) = self.snapshot.take() {
+            self.go_on_with_snapshot(taking, cx);
             return Turn::Again;
+        }
+        if !self.opened {
+            self.opened = true;
+            return Turn::Opened;
         }
         let mut notices = Vec::new();
         let overtook = self.inputs.mails(cx.millis(), &mut notices);
@@ -284,8 +309,12 @@ impl Task {
                 }
             }
             Mail::Trigger(barrier) => self.take_barrier(barrier, cx),
-            // No operator commits anything yet.
-            Mail::Complete(_) => {}
+            Mail::Complete(id) => {
+                for i in 0..self.sinks.len() {
+                    self.sinks[i].complete(id);
+                    cx.wake_port(self.sink_port(i), Some(cx.now));
+                }
+            }
             Mail::Aborted(id) => {
                 if id > self.last {
                     self.aborted.insert(id);
@@ -323,20 +352,34 @@ impl Task {
             return;
         }
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush();
+            self.sinks[i].flush(false);
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
-        self.snapshot = Some(barrier);
+        self.snapshot = Some(Taking::Flush(barrier));
     }
-    /// The rest of a snapshot: the barrier goes on, the state is handed in.
-    fn finish_snapshot(&mut self, barrier: Barrier) {
-        self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Barrier(barrier)));
-        let state = |link: &Link| match link {
-            Link::Source => OperatorState::Splits(self.splits().to_vec()),
-            Link::Operator(_) | Link::Sink(_) => OperatorState::None,
-        };
-        let snapshot = Snapshot::Task(self.chain.iter().map(state).collect());
-        self.notes.push(Note::Acknowledge(self.id(), barrier.id, Arc::new(snapshot)));
+    /// The rest of a snapshot: the barrier goes on, the operators take theirs, the state is handed in when nothing blocks.
+    fn go_on_with_snapshot<W>(&mut self, taking: Taking, cx: &mut Cx<'_, Message, W>) {
+        match taking {
+            Taking::Flush(barrier) => {
+                self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Barrier(barrier)));
+                let mut states = Vec::with_capacity(self.chain.len());
+                for i in 0..self.chain.len() {
+                    states.push(match self.chain[i] {
+                        Link::Source => OperatorState::Splits(self.splits().to_vec()),
+                        Link::Operator(_) => OperatorState::None,
+                        Link::Sink(sink) => {
+                            let state = self.sinks[sink].snapshot(barrier.id);
+                            cx.wake_port(self.sink_port(sink), Some(cx.now));
+                            state
+                        }
+                    });
+                }
+                self.snapshot = Some(Taking::Snapshot(barrier, Snapshot::Task(states)));
+            }
+            Taking::Snapshot(barrier, snapshot) => {
+                self.notes.push(Note::Acknowledge(self.id(), barrier.id, Arc::new(snapshot)));
+            }
+        }
     }
     /// A task that closes or has no checkpoints declines what it is asked for.
     pub fn declines(&self, id: CheckpointId) -> Option<Note> {
@@ -387,7 +430,7 @@ impl Task {
         self.ended = true;
         self.outputs.iter_mut().for_each(|o| o.event(&Buffer::End));
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush();
+            self.sinks[i].flush(true);
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
     }
