@@ -2,6 +2,8 @@
 
 use crate::app::{ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
 use crate::base::{Cx, Disk, FileId, Input, Lane, Port, Process, Stream};
+use crate::flink::runtime::job_manager::{JobManager, JobManagerConfig};
+use crate::flink::runtime::task_manager::{TaskManager, TaskManagerConfig};
 use crate::kafka::broker::node::Node;
 use crate::kafka::broker::node::config::NodeConfig;
 use crate::kafka::broker::node::disk::{NodeDisk, NodeWrite};
@@ -17,6 +19,10 @@ pub enum ActorConfig {
     Producer(Arc<ProducerAppConfig>),
     /// An application that reads.
     Reader(Arc<ReaderAppConfig>),
+    /// Flink's JobManager.
+    JobManager(Arc<JobManagerConfig>),
+    /// A TaskManager.
+    TaskManager(Arc<TaskManagerConfig>),
 }
 
 /// An actor's disk. Which kind it is shows with the first write.
@@ -74,6 +80,10 @@ pub enum Actor {
     Producer(Box<ProducerApp>),
     /// An application that reads.
     Reader(Box<ReaderApp>),
+    /// Flink's JobManager.
+    JobManager(Box<JobManager>),
+    /// A TaskManager.
+    TaskManager(Box<TaskManager>),
 }
 impl Actor {
     /// The node, if it is one.
@@ -97,6 +107,20 @@ impl Actor {
             _ => None,
         }
     }
+    /// The JobManager, if it is one.
+    pub fn job_manager(&self) -> Option<&JobManager> {
+        match self {
+            Self::JobManager(manager) => Some(manager),
+            _ => None,
+        }
+    }
+    /// The TaskManager, if it is one.
+    pub fn task_manager(&self) -> Option<&TaskManager> {
+        match self {
+            Self::TaskManager(manager) => Some(manager),
+            _ => None,
+        }
+    }
 }
 
 impl Process for Actor {
@@ -112,6 +136,8 @@ impl Process for Actor {
             }
             ActorConfig::Producer(config) => Self::Producer(Box::new(ProducerApp::start(config, cx))),
             ActorConfig::Reader(config) => Self::Reader(Box::new(ReaderApp::start(config, cx))),
+            ActorConfig::JobManager(config) => Self::JobManager(Box::new(JobManager::start(config, cx))),
+            ActorConfig::TaskManager(config) => Self::TaskManager(Box::new(TaskManager::start(config, cx))),
         }
     }
     fn step(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, NodeWrite>) {
@@ -119,6 +145,8 @@ impl Process for Actor {
             Self::Node(node) => node.step(port, input, cx),
             Self::Producer(app) => app.step(input, cx),
             Self::Reader(app) => app.step(input, cx),
+            Self::JobManager(manager) => manager.step(port, &input, cx),
+            Self::TaskManager(manager) => manager.step(port, input, cx),
         }
     }
     fn lane(&self, port: Port) -> Lane {
@@ -126,6 +154,8 @@ impl Process for Actor {
             Self::Node(node) => node.lane(port),
             Self::Producer(app) => app.lane(port),
             Self::Reader(app) => app.lane(port),
+            Self::JobManager(manager) => manager.lane(port),
+            Self::TaskManager(manager) => manager.lane(port),
         }
     }
 }

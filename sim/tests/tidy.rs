@@ -48,7 +48,8 @@ fn imports_point_down() {
     let mut wrong = absent("model/src", &["use sim::", "sim::", "madsim::"]);
     wrong.extend(absent("model/src/base", &["crate::kafka", "crate::flink", "crate::app", "crate::actor"]));
     wrong.extend(absent("model/src/kafka", &["crate::flink", "crate::app", "crate::actor"]));
-    let servers = ["kafka::broker", "kafka::controller", "kafka::coordinator", "kafka::log", "kafka::partition", "kafka::quorum"];
+    let servers =
+        ["kafka::broker", "kafka::controller", "kafka::coordinator", "kafka::log", "kafka::partition", "kafka::quorum"];
     wrong.extend(absent("model/src/flink", &["crate::app", "crate::actor"]));
     wrong.extend(absent("model/src/flink", &servers));
     for part in ["barrier", "checkpoint", "sink", "state"] {

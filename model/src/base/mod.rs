@@ -3,6 +3,7 @@
 mod chain;
 mod event;
 mod fixes;
+mod foreign;
 mod ids;
 mod keymap;
 mod partition_map;
@@ -15,6 +16,7 @@ mod time;
 pub use chain::{Chain, Feed};
 pub use event::{BrokerSet, Event, QuorumRole, TransactionFate};
 pub use fixes::{FIXES, Fix, FixInfo, Fixes};
+pub use foreign::{Foreign, ForeignMessage};
 pub use ids::{
     BrokerEpoch, BrokerId, ConnId, FileId, Incarnation, Lane, LeaderEpoch, Offset, PartitionEpoch, Port, ProcessId,
     ProducerEpoch, ProducerId, Sequence, TopicId, TopicPartition,

@@ -1,5 +1,5 @@
 //! Flink 1.20 as it is: key groups, checkpoints, barriers, timers, restarts, sinks. Pure state machines; rule ids (`C3`, `H2`)
-//! are those of the fidelity spec. Baseline: the classes of Flink 1.20.5.
+//! are those of the fidelity spec. Baseline: the classes of Flink 1.20.5. `runtime` holds the processes around them.
 
 pub mod barrier;
 pub mod binary_row;
@@ -10,6 +10,7 @@ pub mod kafka;
 pub mod key_groups;
 pub mod operator;
 pub mod restart;
+pub mod runtime;
 pub mod sink;
 pub mod state;
 pub mod timers;

@@ -8,8 +8,8 @@ use super::log::{AbortedTxn, Entry, Isolation};
 use super::quorum::messages::{QuorumReply, QuorumRequest};
 use super::txn_messages::{CoordinatorReply, CoordinatorRequest, TransactionalId};
 use crate::base::{
-    Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, TopicId,
-    TopicPartition, Wire,
+    Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, Foreign, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId,
+    TopicId, TopicPartition, Wire,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ pub enum Message {
         /// What is answered.
         body: Reply,
     },
+    /// Another protocol's, on its way between processes that are not Kafka's.
+    Foreign(Foreign),
 }
 
 /// A request.
@@ -389,6 +391,7 @@ impl Wire for Message {
                     Reply::Group(r) => r.bytes(),
                     Reply::Broker(r) => r.bytes(),
                 },
+                Self::Foreign(m) => m.bytes(),
             }
     }
     #[inline]
@@ -396,6 +399,7 @@ impl Wire for Message {
         match self {
             Self::Request { body, .. } => body.key(),
             Self::Reply { body, .. } => 128 | body.key(),
+            Self::Foreign(m) => m.kind(),
         }
     }
     fn name(&self) -> &'static str {
@@ -415,6 +419,7 @@ impl Wire for Message {
                 Reply::Group(r) => r.name(),
                 Reply::Broker(r) => r.name(),
             },
+            Self::Foreign(m) => m.name(),
         }
     }
 }
@@ -431,6 +436,7 @@ impl Feed for Message {
                 c.u32(*correlation);
                 body.feed(c);
             }
+            Self::Foreign(m) => m.feed(c),
         }
     }
 }

@@ -28,6 +28,18 @@ impl<T> Sender<T> {
         self.blocked = matches!(&next, Buffer::Barrier(barrier) if barrier.blocks_sender());
         Some(next)
     }
+    /// How many buffers wait.
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+    /// Whether the next buffer is data, which takes a credit.
+    pub fn next_is_data(&self) -> bool {
+        matches!(self.queue.front(), Some(Buffer::Data(_)))
+    }
     /// Whether it waits for the receiver.
     pub const fn blocked(&self) -> bool {
         self.blocked

@@ -161,6 +161,10 @@ impl<S: Clone> CheckpointCoordinator<S> {
     pub fn pending(&self) -> impl Iterator<Item = CheckpointId> {
         self.pending.keys().copied()
     }
+    /// When a pending checkpoint was triggered.
+    pub fn timestamp(&self, id: CheckpointId) -> Option<Millis> {
+        self.pending.get(&id).map(|p| p.timestamp)
+    }
     /// The completed ones.
     pub const fn store(&self) -> &Store<S> {
         &self.store

@@ -195,6 +195,12 @@ impl<C: Clone> Committer<C> {
     pub fn resume(&mut self) {
         self.paused = false;
     }
+    /// Whether [`Self::call`] would give a call.
+    pub fn has_work(&self) -> bool {
+        let due = self.managers.range(..=self.completed).flat_map(|(_, m)| m.from.values());
+        let open = |r: &Request<C>| matches!(r.state, CommitState::Received | CommitState::Retry);
+        !self.paused && due.flat_map(|f| &f.requests).any(open)
+    }
     /// The next call to make: checkpoints in order, each until it is done.
     pub fn call(&mut self) -> Option<Call<C>> {
         while !self.paused {

@@ -5,10 +5,11 @@ use super::batch::{Failure, size_upper_bound};
 use super::dice::Dice;
 use super::events::ProducerEvent;
 use super::sender::Sender;
-use super::transaction::{Call, GroupMetadata, Refusal, ResultId};
+use super::transaction::{Call, GroupMetadata, ProducerIdAndEpoch, Refusal, ResultId};
 use crate::base::{Millis, Offset, Row, TopicId, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::ClusterView;
+use crate::kafka::txn_messages::TransactionalId;
 
 /// How `send` goes wrong in the caller's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,14 @@ impl Sender {
     ) -> Result<u64, Refusal> {
         let result = self.manager.as_mut().ok_or(Refusal::IllegalState)?.send_offsets(offsets, group)?;
         Ok(self.wait_for(Call::Offsets, result, until))
+    }
+    /// Takes another `transactional.id` (`FlinkKafkaInternalProducer.setTransactionId`).
+    pub fn rename(&mut self, id: TransactionalId) {
+        self.manager.iter_mut().for_each(|manager| manager.rename(id));
+    }
+    /// Resumes a transaction (`FlinkKafkaInternalProducer.resumeTransaction`).
+    pub fn resume(&mut self, producer: ProducerIdAndEpoch) {
+        self.manager.iter_mut().for_each(|manager| manager.resume(producer));
     }
     fn wait_for(&mut self, call: Call, result: ResultId, until: Millis) -> u64 {
         self.calls += 1;

@@ -12,6 +12,7 @@ use super::transaction::{GroupMetadata, ProducerIdAndEpoch, Refusal, State};
 use crate::base::{Batch, Cx, Event, Fixes, Input, Millis, Offset, ProducerTag, Row, SimTime, TopicId, TopicPartition};
 use crate::kafka::client::Network;
 use crate::kafka::messages::Message;
+use crate::kafka::txn_messages::TransactionalId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -117,6 +118,14 @@ impl JavaProducer {
         self.disturbed = true;
         self.sender.abort_transaction(now + self.max_block)
     }
+    /// Takes another `transactional.id`, with the connections that it has; nothing may be open.
+    pub fn rename(&mut self, id: TransactionalId) {
+        self.sender.rename(id);
+    }
+    /// Goes on in a transaction that another producer has begun, to commit it.
+    pub fn resume_transaction(&mut self, producer: ProducerIdAndEpoch) {
+        self.sender.resume(producer);
+    }
     /// State of ids and transaction; `None` without idempotence.
     pub fn state(&self) -> Option<State> {
         self.sender.state()
@@ -141,6 +150,11 @@ impl JavaProducer {
         while let Some(record) = self.blocked.pop_front() {
             self.fail_blocked(record, Failure::Closed);
         }
+    }
+    /// Its process lets go of it without a word to any broker: what is open stays open.
+    pub fn drop_connections(&mut self) {
+        self.client.close_all();
+        self.disturbed = true;
     }
     /// Whether it was closed and has nothing left to do. An open transaction is aborted first (K-8).
     pub fn closed(&self) -> bool {

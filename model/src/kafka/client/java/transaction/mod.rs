@@ -4,6 +4,7 @@
 mod answers;
 mod batches;
 mod queue;
+mod reflection;
 mod results;
 mod sequences;
 mod state;

@@ -1,0 +1,170 @@
+//! A job as the JobManager runs it: vertices of chained operators, and edges between them (`JobGraph`).
+
+use super::operator::OperatorConfig;
+use crate::base::{Nanos, TopicPartition};
+use crate::flink::barrier::{BarrierKind, Mode};
+use crate::flink::checkpoint::CheckpointConfig;
+use crate::flink::kafka::DeliveryGuarantee;
+use crate::flink::restart::RestartStrategy;
+use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
+use crate::kafka::client::java_consumer::ConsumerConfig;
+use crate::kafka::messages::OffsetSpec;
+use std::sync::Arc;
+
+/// How records find their way from one subtask to the next vertex's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// To the subtask of the same index.
+    Forward,
+    /// To each subtask in turn.
+    Rebalance,
+    /// By the key group of this column (`keyBy`).
+    Hash(KeyColumn),
+}
+
+/// What a stream is keyed by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyColumn {
+    /// A whole number: its `Long.hashCode`.
+    Long(u8),
+    /// An interned string: `String.hashCode` of each, by number.
+    Interned(u8, Arc<[i32]>),
+}
+impl KeyColumn {
+    /// The column.
+    pub const fn column(&self) -> usize {
+        match self {
+            Self::Long(column) | Self::Interned(column, _) => *column as usize,
+        }
+    }
+    /// Java's `hashCode` of a value.
+    pub fn hash_code(&self, value: i64) -> i32 {
+        match self {
+            Self::Long(_) => (value ^ (value as u64 >> 32) as i64) as i32,
+            Self::Interned(_, hashes) => usize::try_from(value).ok().and_then(|v| hashes.get(v)).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// Reads topics (`KafkaSource`).
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// Partitions with what the topic's name gives for the first owner (S1).
+    pub partitions: Arc<[(TopicPartition, u32)]>,
+    /// Where a split begins that no checkpoint knows.
+    pub start: OffsetSpec,
+    /// The consumer.
+    pub consumer: Arc<ConsumerConfig>,
+    /// Its connections.
+    pub network: Box<NetworkConfig>,
+}
+
+/// Writes a topic (`KafkaSink`).
+#[derive(Clone, Debug)]
+pub struct SinkConfig {
+    /// The topic, and how many partitions it has.
+    pub topic: crate::base::TopicId,
+    /// `sink.delivery-guarantee`.
+    pub guarantee: DeliveryGuarantee,
+    /// `sink.transactional-id-prefix`.
+    pub prefix: Arc<str>,
+    /// The prefix by number, among all of the scenario: equal prefixes have one.
+    pub prefix_number: u8,
+    /// `sink.committer.retries`.
+    pub committer_retries: u32,
+    /// The producer.
+    pub producer: Box<ProducerConfig>,
+    /// Its number among the sinks of the scenario, for the judge.
+    pub number: u16,
+}
+
+/// What an operator of a chain is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// The head of a chain that reads Kafka.
+    Source(Arc<SourceConfig>),
+    /// Anything between.
+    Operator(OperatorConfig),
+    /// An end of a chain that writes to Kafka.
+    Sink(Arc<SinkConfig>),
+}
+
+/// An operator in a chain.
+#[derive(Clone, Debug)]
+pub struct Chained {
+    /// What it is.
+    pub kind: Kind,
+    /// Whose output it takes: an earlier operator of the chain; `None` for the task's own input.
+    pub after: Option<usize>,
+    /// What one record costs it.
+    pub record: Nanos,
+}
+
+/// A vertex: a chain of operators that one task runs.
+#[derive(Clone, Debug)]
+pub struct Vertex {
+    /// Subtasks.
+    pub parallelism: u16,
+    /// Key groups.
+    pub max_parallelism: u32,
+    /// The chain, each operator after the one whose output it takes.
+    pub chain: Vec<Chained>,
+}
+
+/// An edge: from the output of an operator to a vertex.
+#[derive(Clone, Debug)]
+pub struct JobEdge {
+    /// The producing vertex.
+    pub from: u16,
+    /// Which operator of its chain.
+    pub after: usize,
+    /// The consuming vertex.
+    pub to: u16,
+    /// How records are dealt out.
+    pub exchange: Exchange,
+}
+impl JobEdge {
+    /// Whether subtask `producer` of `from` has a channel to subtask `consumer`.
+    pub fn connects(&self, producer: u16, consumer: u16) -> bool {
+        match self.exchange {
+            Exchange::Forward => producer == consumer,
+            Exchange::Rebalance | Exchange::Hash(_) => true,
+        }
+    }
+}
+
+/// How checkpoints are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpointing {
+    /// When.
+    pub config: CheckpointConfig,
+    /// `execution.checkpointing.mode` and `unaligned.enabled`.
+    pub mode: Mode,
+    /// What their barriers demand.
+    pub barriers: BarrierKind,
+}
+
+/// A job.
+#[derive(Clone, Debug)]
+pub struct JobGraph {
+    /// Vertices, producers before consumers.
+    pub vertices: Vec<Vertex>,
+    /// Edges.
+    pub edges: Vec<JobEdge>,
+    /// Checkpoints, if it takes any.
+    pub checkpointing: Option<Checkpointing>,
+    /// `restart-strategy.*`.
+    pub restart: RestartStrategy,
+    /// `execution.buffer-timeout.interval`.
+    pub buffer_timeout: Nanos,
+}
+impl JobGraph {
+    /// Slots that it needs: one for each subtask of its widest vertex, for all vertices share one slot-sharing group (R1.2).
+    pub fn slots(&self) -> u16 {
+        self.vertices.iter().map(|v| v.parallelism).max().unwrap_or(0)
+    }
+    /// Every subtask: vertex and index, producers before consumers.
+    pub fn subtasks(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
+        self.vertices.iter().zip(0u16..).flat_map(|(v, number)| (0..v.parallelism).map(move |i| (number, i)))
+    }
+}

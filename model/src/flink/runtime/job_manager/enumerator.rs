@@ -1,0 +1,52 @@
+//! A source's enumerator in the JobManager: which subtask reads which split (`KafkaSourceEnumerator`, S1 to S5).
+
+use super::super::graph::SourceConfig;
+use super::super::rpc::OperatorEvent;
+use crate::base::TopicPartition;
+use crate::flink::checkpoint::events::CoordinatorEvents;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The enumerator of a source.
+#[derive(Clone, Debug)]
+pub struct Enumerator {
+    /// The source's vertex.
+    pub vertex: u16,
+    parallelism: u32,
+    config: Arc<SourceConfig>,
+    /// Splits that some reader has been given.
+    pub assigned: BTreeSet<TopicPartition>,
+    /// Its events on their way to the readers.
+    pub events: CoordinatorEvents<OperatorEvent>,
+}
+impl Enumerator {
+    /// An enumerator that has given nothing yet, for readers of which none is there yet.
+    pub fn new(vertex: u16, parallelism: u16, config: &Arc<SourceConfig>) -> Self {
+        let parallelism = u32::from(parallelism);
+        let mut events = CoordinatorEvents::new(parallelism);
+        (0..parallelism).for_each(|subtask| events.task_failed(subtask));
+        Self { vertex, parallelism, config: Arc::clone(config), assigned: BTreeSet::new(), events }
+    }
+    /// The subtask that a split is first given to (S1).
+    fn owner(&self, start: u32, tp: TopicPartition) -> u32 {
+        (start + u32::from(tp.partition)) % self.parallelism
+    }
+    fn owned(&self, subtask: u32) -> Vec<TopicPartition> {
+        let all = self.config.partitions.iter();
+        all.filter(|(tp, start)| self.owner(*start, *tp) == subtask).map(|(tp, _)| *tp).collect()
+    }
+    /// A reader has registered: what it owns and nobody has. `None` if that is nothing.
+    pub fn registered(&mut self, subtask: u32) -> Option<OperatorEvent> {
+        let splits: Vec<_> = self.owned(subtask).into_iter().filter(|tp| self.assigned.insert(*tp)).collect();
+        (!splits.is_empty()).then(|| OperatorEvent::AddSplits(splits.into_iter().map(|tp| (tp, None)).collect()))
+    }
+    /// A reader is reset to a checkpoint: it gets back by itself what the checkpoint keeps; the rest is to be given anew (S5).
+    pub fn reset(&mut self, subtask: u32, kept: &BTreeSet<TopicPartition>) {
+        self.events.reset(subtask);
+        for tp in self.owned(subtask) {
+            if !kept.contains(&tp) {
+                self.assigned.remove(&tp);
+            }
+        }
+    }
+}

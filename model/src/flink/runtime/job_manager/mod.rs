@@ -1,0 +1,354 @@
+//! The JobManager's process: ResourceManager and one JobMaster a job, on one main thread each; here they share a lane.
+
+mod checkpoints;
+mod enumerator;
+mod job;
+mod resources;
+
+pub use job::{JobMaster, JobState};
+
+use super::graph::JobGraph;
+use super::ids::{AttemptId, JobId, ResourceId};
+use super::link::{Ended, Link};
+use super::rpc::{Call, Master, Note, Rpc};
+use crate::base::{ConnId, Cx, Input, Lane, Millis, Port, SimTime};
+use crate::flink::checkpoint::CheckpointId;
+use crate::flink::checkpoint::events::Ticket;
+use crate::flink::heartbeat::{self, Beat, HeartbeatConfig, HeartbeatManager};
+use crate::kafka::messages::Message;
+use job::Want;
+use resources::Resources;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where it takes calls.
+pub const RPC: Port = Port(1);
+/// Its own lines and timers.
+const MAIN: Port = Port(2);
+
+/// How it is started.
+#[derive(Clone, Debug)]
+pub struct JobManagerConfig {
+    /// The jobs that it runs from its start on.
+    pub jobs: Vec<Arc<JobGraph>>,
+    /// `heartbeat.*`.
+    pub heartbeat: HeartbeatConfig,
+    /// `pekko.ask.timeout`.
+    pub ask_timeout: Millis,
+    /// How long ago its ResourceManager's start-up period (`slot.request.timeout`) has begun when the run begins: an old
+    /// cluster does not wait for TaskManagers (R1.4).
+    pub patient_for: Millis,
+}
+
+/// What a call of its own was about.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Heartbeat(Master),
+    Slot(u16),
+    Submit(AttemptId),
+    Cancel(AttemptId),
+    Event(JobId, (usize, Ticket)),
+    Trigger(JobId, CheckpointId),
+}
+
+#[derive(Clone, Debug)]
+struct Job {
+    master: JobMaster,
+    beats: HeartbeatManager<ResourceId>,
+}
+
+/// A JobManager.
+#[derive(Clone, Debug)]
+pub struct JobManager {
+    config: Arc<JobManagerConfig>,
+    resources: Resources,
+    beats: HeartbeatManager<ResourceId>,
+    jobs: Vec<Job>,
+    lines: BTreeMap<ResourceId, Link<Asked>>,
+    deadline: Option<SimTime>,
+}
+
+impl JobManager {
+    /// Starts it, and its jobs.
+    pub fn start<W>(config: &Arc<JobManagerConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
+        cx.listen(RPC, true);
+        cx.wake_port(MAIN, Some(cx.now));
+        let now = cx.millis();
+        let job = |(graph, number): (&Arc<JobGraph>, u16)| Job {
+            master: JobMaster::new(JobId(number), Arc::clone(graph), cx.stream(&format!("job {number}"))),
+            beats: HeartbeatManager::asking(config.heartbeat, now),
+        };
+        let jobs = config.jobs.iter().zip(0u16..).map(job).collect();
+        let resources = Resources::new(now + config.patient_for, cx.stream("resources"));
+        let beats = HeartbeatManager::asking(config.heartbeat, now);
+        Self { config: Arc::clone(config), resources, beats, jobs, lines: BTreeMap::new(), deadline: None }
+    }
+    /// ResourceManager and JobMasters share one thread.
+    pub const fn lane(&self, _: Port) -> Lane {
+        Lane(0)
+    }
+    /// A job's master.
+    pub fn job(&self, job: JobId) -> Option<&JobMaster> {
+        self.jobs.get(usize::from(job.0)).map(|j| &j.master)
+    }
+
+    /// Takes an input at one of its ports.
+    pub fn step<W>(&mut self, port: Port, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        if port == RPC {
+            self.called(input, cx);
+        } else {
+            let mut ended = Vec::new();
+            match input {
+                Input::Wake => {
+                    self.deadline = None;
+                    self.lines.iter_mut().for_each(|(id, line)| {
+                        let mut of_line = Vec::new();
+                        line.expire(now, &mut of_line);
+                        ended.extend(of_line.into_iter().map(|(asked, how)| (*id, asked, how)));
+                    });
+                }
+                Input::Connection(conn, _) | Input::Message { conn, .. } => {
+                    if let Some((id, line)) = self.lines.iter_mut().find(|(_, l)| l.holds(*conn)) {
+                        let mut of_line = Vec::new();
+                        line.input(input, &mut of_line, cx);
+                        ended.extend(of_line.into_iter().map(|(asked, how)| (*id, asked, how)));
+                    }
+                    self.told(input, now);
+                }
+                _ => {}
+            }
+            for (id, asked, how) in ended {
+                self.ended(id, asked, how, cx);
+            }
+        }
+        self.beat(cx);
+        self.run(cx);
+        self.rest(cx);
+    }
+    fn rest<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        let jobs = self.jobs.iter().flat_map(|j| [j.master.deadline(), j.beats.next()]);
+        let millis = jobs.chain([self.beats.next(), self.resources.patience(now)]).flatten().min().map(SimTime::at);
+        let at = self.lines.values().filter_map(Link::deadline).chain(millis).min();
+        if at != self.deadline {
+            self.deadline = at;
+            cx.wake_port(MAIN, at.map(|at| at.max(cx.now)));
+        }
+    }
+
+    /// A TaskManager calls.
+    fn called<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        let Input::Message { conn, message: Message::Foreign(m), .. } = input else { return };
+        match m.get() {
+            Some(Rpc::Ask { id, call }) => {
+                let accepted = self.answer(call, cx);
+                Self::reply(*conn, *id, accepted, cx);
+            }
+            Some(Rpc::Tell(note @ (Note::Acknowledge(attempt, ..) | Note::Decline(attempt, ..)))) => {
+                let now = cx.millis();
+                self.with_job(attempt.subtask.job, cx, |job, wants| job.noted(note, now, wants));
+            }
+            _ => {}
+        }
+    }
+    fn reply<W>(conn: ConnId, id: u64, accepted: bool, cx: &mut Cx<'_, Message, W>) {
+        cx.send(conn, Rpc::Answer { id, accepted }.wrap());
+    }
+    fn answer<W>(&mut self, call: &Call, cx: &mut Cx<'_, Message, W>) -> bool {
+        let now = cx.millis();
+        match call {
+            Call::RegisterTaskManager { resource, slots, rpc, data } => {
+                for before in self.resources.predecessors(*resource) {
+                    self.lose(before, cx);
+                }
+                if self.resources.get(*resource).is_none() {
+                    self.resources.register(*resource, *data, *slots);
+                    self.lines.insert(*resource, Link::new(MAIN, *rpc, self.config.ask_timeout));
+                }
+                self.beats.monitor(*resource, now);
+                true
+            }
+            Call::OfferSlots { resource, job, slots } => {
+                let Some(job) = self.jobs.get_mut(usize::from(job.0)) else { return false };
+                job.beats.monitor(*resource, now);
+                slots.iter().all(|slot| job.master.offer((*resource, *slot)))
+            }
+            Call::Update { attempt, state } => {
+                let job = attempt.subtask.job;
+                let mut wants = Vec::new();
+                let Some(of_job) = self.jobs.get_mut(usize::from(job.0)) else { return false };
+                let known = of_job.master.update(*attempt, *state, now, &mut wants);
+                self.carry_out(wants, job, cx);
+                known
+            }
+            _ => false,
+        }
+    }
+    /// A TaskManager tells that it is there.
+    fn told(&mut self, input: &Input<Message>, now: Millis) {
+        let Input::Message { message: Message::Foreign(m), .. } = input else { return };
+        if let Some(Rpc::Tell(Note::Alive(master, resource))) = m.get() {
+            self.of(*master).received(*resource, now);
+        }
+    }
+    fn of(&mut self, master: Master) -> &mut HeartbeatManager<ResourceId> {
+        match master {
+            Master::Resource => &mut self.beats,
+            Master::Job(job) => &mut self.jobs[usize::from(job.0)].beats,
+        }
+    }
+
+    /// A call of its own has ended.
+    fn ended<W>(&mut self, id: ResourceId, asked: Asked, how: Ended, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        match asked {
+            Asked::Heartbeat(master) => {
+                let called = match how {
+                    Ended::Answered(_) => heartbeat::Call::Delivered,
+                    Ended::Unreachable => heartbeat::Call::Unreachable,
+                    Ended::TimedOut => heartbeat::Call::Failed,
+                };
+                if self.of(master).called(id, called).is_some() {
+                    self.lost_by(master, id, cx);
+                }
+            }
+            Asked::Slot(slot) if how != Ended::Answered(true) => self.resources.free(id, slot),
+            Asked::Event(job, event) => {
+                let delivered = how == Ended::Answered(true);
+                self.with_job(job, cx, |job, wants| job.event_ended(event, delivered, now, wants));
+            }
+            Asked::Trigger(job, id) if how != Ended::Answered(true) => {
+                self.with_job(job, cx, |job, wants| job.trigger_ended(id, now, wants));
+            }
+            Asked::Submit(attempt) if how != Ended::Answered(true) => {
+                self.with_job(attempt.subtask.job, cx, |job, wants| job.call_failed(attempt, now, wants));
+            }
+            // A cancel that did not arrive is tried until the TaskManager is lost or the task is gone.
+            Asked::Cancel(attempt) if how == Ended::TimedOut => self.cancel(id, attempt, cx),
+            Asked::Cancel(attempt) if how == Ended::Unreachable => {
+                self.with_job(attempt.subtask.job, cx, |job, wants| job.call_failed(attempt, now, wants));
+            }
+            _ => {}
+        }
+    }
+    fn with_job<W>(
+        &mut self,
+        job: JobId,
+        cx: &mut Cx<'_, Message, W>,
+        change: impl FnOnce(&mut JobMaster, &mut Vec<Want>),
+    ) {
+        let mut wants = Vec::new();
+        if let Some(of_job) = self.jobs.get_mut(usize::from(job.0)) {
+            change(&mut of_job.master, &mut wants);
+        }
+        self.carry_out(wants, job, cx);
+    }
+    fn cancel<W>(&mut self, id: ResourceId, attempt: AttemptId, cx: &mut Cx<'_, Message, W>) {
+        if let Some(line) = self.lines.get_mut(&id) {
+            line.ask(Call::Cancel(attempt), Asked::Cancel(attempt), cx);
+        }
+    }
+
+    /// Heartbeats that are due, and peers that have been silent for too long.
+    fn beat<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        let masters = (0..self.jobs.len() as u16).map(|j| Master::Job(JobId(j)));
+        for master in std::iter::once(Master::Resource).chain(masters) {
+            let mut beats = Vec::new();
+            while self.of(master).fire(now, &mut beats) {}
+            for beat in beats {
+                match beat {
+                    Beat::Request(id) => {
+                        if let Some(line) = self.lines.get_mut(&id) {
+                            line.ask(Call::Heartbeat(master), Asked::Heartbeat(master), cx);
+                        }
+                    }
+                    Beat::TimedOut(id) | Beat::Unreachable(id) => self.lost_by(master, id, cx),
+                    Beat::Answer(_) => {}
+                }
+            }
+        }
+    }
+    /// One of them has lost a TaskManager: the ResourceManager's verdict holds for every job, a JobMaster's for its own (H3a).
+    fn lost_by<W>(&mut self, master: Master, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
+        match master {
+            Master::Resource => self.lose(id, cx),
+            Master::Job(job) => self.lose_for(job, id, cx),
+        }
+    }
+    fn lose_for<W>(&mut self, job: JobId, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        self.jobs[usize::from(job.0)].beats.unmonitor(id);
+        if let Some(line) = self.lines.get_mut(&id) {
+            line.tell(Note::Disconnect(job), cx);
+        }
+        self.with_job(job, cx, |job, wants| job.lose(id, now, wants));
+    }
+    fn lose<W>(&mut self, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
+        self.beats.unmonitor(id);
+        for job in 0..self.jobs.len() as u16 {
+            self.lose_for(JobId(job), id, cx);
+        }
+        self.resources.lose(id);
+        if let Some(mut line) = self.lines.remove(&id) {
+            line.close(cx);
+        }
+    }
+
+    /// Every job goes on as far as it can, and the ResourceManager gives what it has.
+    fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        for number in 0..self.jobs.len() as u16 {
+            let resources = &self.resources;
+            let data = |id: ResourceId| resources.get(id).map(|r| r.data);
+            let wants = self.jobs[usize::from(number)].master.run(now, data);
+            self.carry_out(wants, JobId(number), cx);
+        }
+        for (job, id, slot) in self.resources.allocate() {
+            if let Some(line) = self.lines.get_mut(&id) {
+                line.ask(Call::RequestSlot { job, slot }, Asked::Slot(slot), cx);
+            }
+        }
+        for job in self.resources.unfulfillable(now) {
+            self.jobs[usize::from(job.0)].master.no_resource(now);
+        }
+    }
+    fn carry_out<W>(&mut self, wants: Vec<Want>, job: JobId, cx: &mut Cx<'_, Message, W>) {
+        for want in wants {
+            match want {
+                Want::Slots(slots) => self.resources.declare(job, slots),
+                Want::Cancel(id, attempt) => self.cancel(id, attempt, cx),
+                Want::Submit(id, deployment) => {
+                    let attempt = deployment.attempt;
+                    if let Some(line) = self.lines.get_mut(&id) {
+                        line.ask(Call::Submit(deployment), Asked::Submit(attempt), cx);
+                    }
+                }
+                Want::Event(id, attempt, number, event) => {
+                    if let Some(line) = self.lines.get_mut(&id) {
+                        line.ask(Call::ToOperator { attempt, event }, Asked::Event(job, number), cx);
+                    }
+                }
+                Want::Trigger(id, attempt, barrier) => {
+                    if let Some(line) = self.lines.get_mut(&id) {
+                        line.ask(Call::Trigger { attempt, barrier }, Asked::Trigger(job, barrier.id), cx);
+                    }
+                }
+                Want::Tell(id, note) => {
+                    if let Some(line) = self.lines.get_mut(&id) {
+                        line.tell(note, cx);
+                    }
+                }
+                Want::FailTask(attempt, cause) => {
+                    let now = cx.millis();
+                    self.with_job(job, cx, |job, wants| job.fail_task(attempt, cause, now, wants));
+                }
+                Want::FailJob => {
+                    let now = cx.millis();
+                    self.with_job(job, cx, |job, wants| job.fail_job(now, wants));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Who is there, and whose their slots are (`ResourceManager`, `FineGrainedSlotManager`).
+
+use super::super::ids::{JobId, ResourceId};
+use crate::base::{Addr, Millis, Stream};
+use std::collections::BTreeMap;
+
+/// A TaskManager that has registered.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// Where it takes requests for partitions.
+    pub data: Addr,
+    /// By slot: whose it is.
+    slots: Vec<Option<JobId>>,
+    /// Drawn when it registered: among several with free slots the first in this order is taken.
+    rank: u64,
+}
+
+/// The ResourceManager's books.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    managers: BTreeMap<ResourceId, Registered>,
+    /// Slots that each job has declared to need.
+    wanted: BTreeMap<JobId, u16>,
+    /// The end of a standalone cluster's start-up period: until then what is missing may still come (R1.4).
+    patient_until: Millis,
+    random: Stream,
+}
+
+impl Resources {
+    /// A ResourceManager that starts now.
+    pub fn new(patient_until: Millis, random: Stream) -> Self {
+        Self { managers: BTreeMap::new(), wanted: BTreeMap::new(), patient_until, random }
+    }
+    /// A TaskManager has registered; another start of the same process is gone with that.
+    pub fn register(&mut self, id: ResourceId, data: Addr, slots: u16) {
+        let rank = self.random.bits();
+        let slots = vec![None; usize::from(slots)];
+        self.managers.insert(id, Registered { data, slots, rank });
+    }
+    /// Earlier starts of the same process.
+    pub fn predecessors(&self, id: ResourceId) -> Vec<ResourceId> {
+        self.managers.keys().filter(|m| m.process == id.process && **m != id).copied().collect()
+    }
+    /// A TaskManager.
+    pub fn get(&self, id: ResourceId) -> Option<&Registered> {
+        self.managers.get(&id)
+    }
+    /// A TaskManager is lost.
+    pub fn lose(&mut self, id: ResourceId) {
+        self.managers.remove(&id);
+    }
+    /// A job needs so many slots in all.
+    pub fn declare(&mut self, job: JobId, slots: u16) {
+        self.wanted.insert(job, slots);
+    }
+    /// A slot was not given, or came back.
+    pub fn free(&mut self, id: ResourceId, slot: u16) {
+        if let Some(manager) = self.managers.get_mut(&id) {
+            manager.slots[usize::from(slot)] = None;
+        }
+    }
+    /// Slots that are to be asked for now.
+    pub fn allocate(&mut self) -> Vec<(JobId, ResourceId, u16)> {
+        let mut given = Vec::new();
+        for (job, wanted) in &self.wanted {
+            let has = self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(*job)).count();
+            for _ in has..usize::from(*wanted) {
+                let free = self.managers.iter_mut().filter(|(_, m)| m.slots.contains(&None));
+                let Some((id, manager)) = free.min_by_key(|(_, m)| m.rank) else { break };
+                let slot = manager.slots.iter().position(Option::is_none).expect("a free slot");
+                manager.slots[slot] = Some(*job);
+                given.push((*job, *id, slot as u16));
+            }
+        }
+        given
+    }
+    /// Jobs whose needs cannot be met, once the start-up period is over (`NoResourceAvailableException`).
+    pub fn unfulfillable(&self, now: Millis) -> Vec<JobId> {
+        if now < self.patient_until {
+            return Vec::new();
+        }
+        let has = |job: &JobId| self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(*job)).count();
+        self.wanted.iter().filter(|(job, wanted)| has(job) < usize::from(**wanted)).map(|(job, _)| *job).collect()
+    }
+    /// When the start-up period ends, if that still lies ahead.
+    pub fn patience(&self, now: Millis) -> Option<Millis> {
+        (now < self.patient_until).then_some(self.patient_until)
+    }
+}

@@ -1,0 +1,79 @@
+//! What a task hands in for a checkpoint.
+
+use super::task::{SinkState, Split};
+use crate::base::{Chain, Feed, Offset, TopicPartition};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// State of one operator of a chain, by its place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OperatorState {
+    /// It keeps nothing.
+    None,
+    /// A source's splits, each with the offset after the last record emitted (S4, S7).
+    Splits(Vec<Split>),
+    /// A transactional sink's writer and committer.
+    Sink(Arc<SinkState>),
+}
+
+/// What a checkpoint keeps of a task, or of an operator's coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Snapshot {
+    /// Of a task: of each operator of its chain.
+    Task(Vec<OperatorState>),
+    /// Of a source's enumerator: what it has assigned (S3).
+    Enumerator(BTreeSet<TopicPartition>),
+}
+/// Shared, for it travels and stays.
+pub type State = Arc<Snapshot>;
+
+impl Snapshot {
+    /// Bytes on the wire and in the checkpoint, about.
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Self::Task(operators) => operators.iter().map(OperatorState::bytes).sum(),
+            Self::Enumerator(assigned) => 40 * assigned.len() as u32,
+        }
+    }
+}
+impl OperatorState {
+    fn bytes(&self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Splits(splits) => 60 * splits.len() as u32,
+            Self::Sink(state) => 60 + 80 * state.committer.entries().count() as u32,
+        }
+    }
+}
+impl Feed for Snapshot {
+    fn feed(&self, chain: &mut Chain) {
+        match self {
+            Self::Task(operators) => {
+                for operator in operators {
+                    match operator {
+                        OperatorState::None => chain.u8(0),
+                        OperatorState::Splits(splits) => {
+                            chain.u8(1);
+                            for split in splits {
+                                split.tp.feed(chain);
+                                split.next.unwrap_or(Offset::UNKNOWN).feed(chain);
+                            }
+                        }
+                        OperatorState::Sink(state) => {
+                            chain.u8(2);
+                            for (id, _, writers) in state.committer.entries() {
+                                id.feed(chain);
+                                for request in writers.flat_map(|(_, _, requests)| requests) {
+                                    request.committable.name.checkpoint.feed(chain);
+                                    request.committable.producer.feed(chain);
+                                    request.committable.epoch.feed(chain);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            Self::Enumerator(assigned) => assigned.iter().for_each(|tp| tp.feed(chain)),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! An end of a chain: a Kafka sink's writer, with its committer where it writes in transactions (7.1 to 7.3).
+
+mod plain;
+mod transactional;
+
+pub use transactional::SinkState;
+
+use super::super::graph::SinkConfig;
+use super::super::state::OperatorState;
+use crate::base::{Cx, Input, Millis, Row, SimTime};
+use crate::flink::checkpoint::CheckpointId;
+use crate::flink::kafka::DeliveryGuarantee;
+use crate::kafka::messages::Message;
+use plain::Plain;
+use std::sync::Arc;
+use transactional::Transactional;
+
+/// Which subtask of a sink it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its index.
+    pub subtask: u16,
+    /// How many there are.
+    pub parallelism: u16,
+}
+
+/// A sink's subtask. Everything that it does beyond [`Sink::write`] blocks its task's thread until [`Sink::is_waiting`] is over.
+#[derive(Clone, Debug)]
+pub enum Sink {
+    /// NONE and AT_LEAST_ONCE.
+    Plain(Plain),
+    /// EXACTLY_ONCE.
+    Transactional(Box<Transactional>),
+}
+impl Sink {
+    /// Opens the writer, fresh or from a checkpoint. A committer commits what that lists before its writer opens.
+    pub fn new<W>(
+        config: &Arc<SinkConfig>,
+        place: Place,
+        restored: Option<(CheckpointId, &OperatorState)>,
+        cx: &mut Cx<'_, Message, W>,
+    ) -> Self {
+        match config.guarantee {
+            DeliveryGuarantee::ExactlyOnce => {
+                Self::Transactional(Box::new(Transactional::new(config, place, restored, cx)))
+            }
+            _ => Self::Plain(Plain::new(config, cx)),
+        }
+    }
+    /// Writes rows; the sink's own port has to run afterwards.
+    pub fn write(&mut self, rows: &[Row], now: Millis) {
+        match self {
+            Self::Plain(sink) => sink.write(rows, now),
+            Self::Transactional(sink) => sink.write(rows, now),
+        }
+    }
+    /// Before the barrier of a checkpoint, or at the end of the input.
+    pub fn flush(&mut self, end: bool) {
+        match self {
+            Self::Plain(sink) => sink.flush(end),
+            Self::Transactional(sink) => sink.flush(),
+        }
+    }
+    /// Behind the barrier: what the checkpoint keeps. What goes on behind it has to be waited for as well.
+    pub fn snapshot(&mut self, id: CheckpointId) -> OperatorState {
+        match self {
+            Self::Plain(_) => OperatorState::None,
+            Self::Transactional(sink) => sink.snapshot(id),
+        }
+    }
+    /// A checkpoint is complete.
+    pub fn complete(&mut self, id: CheckpointId) {
+        if let Self::Transactional(sink) = self {
+            sink.complete(id);
+        }
+    }
+    /// Whether the task's thread hangs in it.
+    pub fn is_waiting(&self) -> bool {
+        match self {
+            Self::Plain(sink) => sink.is_waiting(),
+            Self::Transactional(sink) => sink.is_waiting(),
+        }
+    }
+    /// Whether something went wrong: the next call throws.
+    pub const fn is_failed(&self) -> bool {
+        match self {
+            Self::Plain(sink) => sink.is_failed(),
+            Self::Transactional(sink) => sink.is_failed(),
+        }
+    }
+    /// The task ends otherwise than by the death of its process.
+    pub fn close(&mut self) {
+        match self {
+            Self::Plain(sink) => sink.close(),
+            Self::Transactional(sink) => sink.close(),
+        }
+    }
+    /// Whether [`Sink::close`] is done.
+    pub fn closed(&self) -> bool {
+        match self {
+            Self::Plain(sink) => sink.closed(),
+            Self::Transactional(sink) => sink.closed(),
+        }
+    }
+
+    // ---- the producers' threads
+
+    /// Takes an input of the sink's port.
+    pub fn input(&mut self, input: Input<Message>) {
+        match self {
+            Self::Plain(sink) => sink.input(input),
+            Self::Transactional(sink) => sink.input(input),
+        }
+    }
+    /// Lets the producers work; says when they want to again.
+    pub fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Option<SimTime> {
+        match self {
+            Self::Plain(sink) => sink.run(cx),
+            Self::Transactional(sink) => sink.run(cx),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The head of a source's chain: a fetcher thread with a consumer, and the reader that hands its batches on
+//! (`SourceReaderBase`, `SplitFetcher`, `KafkaPartitionSplitReader`). Rules S6 and S7.
+
+use super::super::graph::SourceConfig;
+use crate::base::{Cx, Input, LeaderEpoch, Millis, Offset, SimTime, TopicPartition};
+use crate::kafka::client::Slice;
+use crate::kafka::client::java::{Dice, NetworkClient};
+use crate::kafka::client::java_consumer::JavaConsumer;
+use crate::kafka::messages::Message;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// `source.reader.element.queue.capacity`.
+const QUEUE: usize = 2;
+
+/// A split: a partition and how far its records have been emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// The partition.
+    pub tp: TopicPartition,
+    /// Offset after the last record emitted; `None` before the first of a split that no checkpoint knows.
+    pub next: Option<Offset>,
+}
+
+/// A source's subtask.
+#[derive(Clone, Debug)]
+pub struct SourceReader {
+    splits: Vec<Split>,
+    /// Batches that the fetcher has handed over: one poll each.
+    queue: VecDeque<Vec<Slice>>,
+    /// What is left of the batch in hand, split by split.
+    current: VecDeque<Slice>,
+    fetcher: Fetcher,
+}
+
+/// The thread that polls.
+#[derive(Clone, Debug)]
+struct Fetcher {
+    net: Box<NetworkClient>,
+    consumer: Box<JavaConsumer>,
+    /// Splits to be taken up.
+    added: Vec<Split>,
+    assigned: Vec<TopicPartition>,
+    /// A poll's records that the queue had no room for.
+    held: Option<Vec<Slice>>,
+    failed: bool,
+}
+
+impl SourceReader {
+    /// A reader without splits.
+    pub fn new<W>(config: &Arc<SourceConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
+        let net = NetworkClient::new((*config.network).clone(), Dice::Stream(cx.stream("network")));
+        let hashes = config.network.hashes.clone().unwrap_or_default();
+        let fetcher = Fetcher {
+            net: Box::new(net),
+            consumer: Box::new(JavaConsumer::new(Arc::clone(&config.consumer), hashes)),
+            added: Vec::new(),
+            assigned: Vec::new(),
+            held: None,
+            failed: false,
+        };
+        Self { splits: Vec::new(), queue: VecDeque::new(), current: VecDeque::new(), fetcher }
+    }
+    /// Splits of a checkpoint, or of the enumerator.
+    pub fn add_splits(&mut self, splits: impl IntoIterator<Item = Split>) {
+        for split in splits {
+            self.splits.retain(|s| s.tp != split.tp);
+            self.splits.push(split);
+            self.fetcher.added.push(split);
+        }
+    }
+    /// Its splits, as a checkpoint keeps them (S4).
+    pub fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+    /// Whether the client refused to go on.
+    pub const fn is_failed(&self) -> bool {
+        self.fetcher.failed
+    }
+    /// The next records, at most so many, of one split. The second says whether the fetcher has room again.
+    pub fn take(&mut self, most: u32) -> (Option<Slice>, bool) {
+        let mut room = false;
+        if self.current.is_empty()
+            && let Some(batch) = self.queue.pop_front()
+        {
+            self.current = batch.into();
+            room = true;
+        }
+        let Some(first) = self.current.front_mut() else { return (None, room) };
+        let mut taken = first.clone();
+        if first.records() > most {
+            taken.to = first.from + most;
+            first.from = taken.to;
+        } else {
+            self.current.pop_front();
+        }
+        if let Some(split) = self.splits.iter_mut().find(|s| s.tp == taken.tp) {
+            split.next = Some(taken.next());
+        }
+        (Some(taken), room)
+    }
+
+    // ---- the fetcher's thread
+
+    /// Takes an input of the fetcher's port.
+    pub fn input(&mut self, input: Input<Message>) {
+        self.fetcher.net.input(input);
+    }
+    /// One round of the fetcher: at most one poll that gives records. Says when to look again, and whether the task has
+    /// something new to emit.
+    pub fn fetch<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> (Option<SimTime>, bool) {
+        let now = cx.millis();
+        self.fetcher.take_up(now);
+        let before = self.queue.len();
+        if let Some(held) = self.fetcher.held.take_if(|_| before < QUEUE) {
+            self.queue.push_back(held);
+        }
+        if self.fetcher.held.is_some() || self.fetcher.assigned.is_empty() || self.fetcher.failed {
+            // It stands in `put`, or waits for splits: nobody polls, but what comes is received.
+            self.fetcher.net.carry_out(cx);
+            return (None, self.queue.len() > before);
+        }
+        let (polled, at) = self.fetcher.poll(now);
+        self.fetcher.net.carry_out(cx);
+        match polled {
+            Some(slices) if self.queue.len() < QUEUE => self.queue.push_back(slices),
+            polled => self.fetcher.held = polled,
+        }
+        let news = self.queue.len() > before || self.fetcher.failed;
+        (at.map(|at| at.max(cx.now)), news)
+    }
+}
+
+impl Fetcher {
+    /// Splits are added between two polls.
+    fn take_up(&mut self, now: Millis) {
+        if self.added.is_empty() {
+            return;
+        }
+        self.assigned
+            .extend(self.added.iter().map(|s| s.tp).filter(|tp| !self.assigned.contains(tp)).collect::<Vec<_>>());
+        self.consumer.assign(&self.assigned);
+        for split in self.added.drain(..) {
+            if let Some(next) = split.next {
+                self.consumer.seek(split.tp, next, LeaderEpoch::UNKNOWN, now, &mut *self.net);
+            }
+        }
+    }
+    fn poll(&mut self, now: Millis) -> (Option<Vec<Slice>>, Option<SimTime>) {
+        let Self { net, consumer, failed, .. } = self;
+        let mut slices = None;
+        for _ in 0..64 {
+            let polled = net.poll(Millis::ZERO, now);
+            for done in &polled.completed {
+                consumer.on_completed(done, now, &mut **net);
+            }
+            let nothing = !polled.moved && polled.completed.is_empty();
+            net.reuse(polled);
+            match consumer.poll(now, &mut **net) {
+                Ok(Some(fetched)) => {
+                    slices = Some(fetched.slices);
+                    break;
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    *failed = true;
+                    return (None, None);
+                }
+            }
+            if nothing {
+                break;
+            }
+        }
+        let polled = net.poll(Millis::ZERO, now);
+        net.reuse(polled);
+        let again = if slices.is_some() { now } else { net.deadline(now).min(consumer.wake_at(now, &**net)) };
+        (slices, Some(SimTime::at(again)))
+    }
+}

@@ -1,0 +1,558 @@
+//! A TaskManager: slots, the tasks in them, and the channels between tasks (`TaskExecutor`, `NettyShuffleEnvironment`).
+
+use super::element::Buffer;
+use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
+use super::link::{Ended, Link};
+use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
+use super::task::{Mail, PORTS, Reader, Subpartition, Task, Turn, first_credit};
+use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Lane, Millis, Port, SimTime, SmallMap};
+use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
+use crate::kafka::messages::Message;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where it takes calls.
+pub const RPC: Port = Port(1);
+/// Its own line to the JobManager, and its timers.
+const MAIN: Port = Port(2);
+/// Where it takes requests for partitions.
+pub const DATA: Port = Port(3);
+/// Its connections to other TaskManagers' partitions.
+const READING: Port = Port(4);
+/// The first task's port.
+const TASKS: u16 = 16;
+/// Wait between two tries to register.
+const REGISTER_AGAIN: Millis = Millis(10_000);
+
+/// How it is started.
+#[derive(Clone, Debug)]
+pub struct TaskManagerConfig {
+    /// `taskmanager.numberOfTaskSlots`.
+    pub slots: u16,
+    /// Where the JobManager takes calls.
+    pub job_manager: Addr,
+    /// `heartbeat.*`.
+    pub heartbeat: HeartbeatConfig,
+    /// `pekko.ask.timeout`.
+    pub ask_timeout: Millis,
+}
+
+/// What a call of its own was about.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Register,
+    Offer(JobId),
+    Update(AttemptId, ExecutionState),
+}
+
+/// A TaskManager.
+#[derive(Clone, Debug)]
+pub struct TaskManager {
+    config: Arc<TaskManagerConfig>,
+    resource: ResourceId,
+    me: Addr,
+    line: Link<Asked>,
+    registered: bool,
+    register_at: Option<Millis>,
+    masters: HeartbeatManager<Master>,
+    /// By slot: whose it is.
+    slots: Vec<Option<JobId>>,
+    /// By place, which gives their ports.
+    tasks: Vec<Option<Box<Task>>>,
+    /// Connections to the data ports of other TaskManagers, by their address.
+    readers: BTreeMap<Addr, (ConnId, bool)>,
+    /// Partitions to be asked for again, and when.
+    again: Vec<(Millis, ChannelId)>,
+    deadlines: SmallMap<Port, SimTime>,
+}
+
+impl TaskManager {
+    /// Starts it: it registers by itself.
+    pub fn start<W>(config: &Arc<TaskManagerConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
+        cx.listen(RPC, true);
+        cx.listen(DATA, true);
+        cx.wake_port(MAIN, Some(cx.now));
+        Self {
+            config: Arc::clone(config),
+            resource: ResourceId { process: cx.me, incarnation: cx.incarnation },
+            me: Addr { process: cx.me, port: DATA },
+            line: Link::new(MAIN, config.job_manager, config.ask_timeout),
+            registered: false,
+            register_at: Some(cx.millis()),
+            masters: HeartbeatManager::asked(config.heartbeat),
+            slots: vec![None; usize::from(config.slots)],
+            tasks: Vec::new(),
+            readers: BTreeMap::new(),
+            again: Vec::new(),
+            deadlines: SmallMap::new(),
+        }
+    }
+    /// Calls and connections are served by threads of their own, each task by its own.
+    pub fn lane(&self, port: Port) -> Lane {
+        Lane(if port == MAIN { RPC.0 } else { port.0 })
+    }
+    /// Its tasks.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().flatten().map(|t| &**t)
+    }
+    fn place_of(port: Port) -> Option<(usize, bool)> {
+        let n = port.0.checked_sub(TASKS)?;
+        Some((usize::from(n / PORTS), n.is_multiple_of(PORTS)))
+    }
+    fn find(&self, attempt: AttemptId) -> Option<usize> {
+        self.tasks.iter().position(|t| t.as_ref().is_some_and(|t| t.id() == attempt))
+    }
+    fn task(&mut self, attempt: AttemptId) -> Option<&mut Task> {
+        self.tasks.iter_mut().flatten().find(|t| t.id() == attempt).map(|t| &mut **t)
+    }
+
+    /// Takes an input at one of its ports.
+    pub fn step<W>(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        match port {
+            RPC => self.called(&input, cx),
+            MAIN => self.main(&input, cx),
+            DATA => self.asked_for_data(&input, cx),
+            READING => self.reads(&input, cx),
+            _ => {
+                let Some((place, thread)) = Self::place_of(port) else { return };
+                let Some(task) = self.tasks.get_mut(place).and_then(Option::as_mut) else { return };
+                if thread { self.turn(place, cx) } else { task.side(port, input, cx) }
+            }
+        }
+        self.rest(cx);
+    }
+    fn rest<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let again = self.again.iter().map(|(at, _)| *at).min();
+        let millis = [self.register_at, self.masters.next(), again].into_iter().flatten().min().map(SimTime::at);
+        let at = [millis, self.line.deadline()].into_iter().flatten().min();
+        self.wake(MAIN, at, cx);
+    }
+    fn wake<W>(&mut self, port: Port, at: Option<SimTime>, cx: &mut Cx<'_, Message, W>) {
+        if self.deadlines.get(port).copied() != at {
+            match at {
+                Some(at) => self.deadlines.insert(port, at),
+                None => self.deadlines.remove(port),
+            };
+            cx.wake_port(port, at.map(|at| at.max(cx.now)));
+        }
+    }
+
+    // ---- the JobManager's calls
+
+    fn called<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        let Input::Message { conn, message: Message::Foreign(m), .. } = input else { return };
+        match m.get() {
+            Some(Rpc::Ask { id, call }) => {
+                let accepted = self.answer(*conn, call, cx);
+                cx.send(*conn, Rpc::Answer { id: *id, accepted }.wrap());
+            }
+            Some(Rpc::Tell(Note::Disconnect(job))) => self.lose_job(*job, cx),
+            Some(Rpc::Tell(Note::FreeSlot(job, slot))) => {
+                self.slots[usize::from(*slot)].take_if(|j| j == job);
+            }
+            Some(Rpc::Tell(Note::Complete(attempt, id))) => self.mail(*attempt, Mail::Complete(*id), cx),
+            Some(Rpc::Tell(Note::Aborted(attempt, id))) => self.mail(*attempt, Mail::Aborted(*id), cx),
+            _ => {}
+        }
+    }
+    fn mail<W>(&mut self, attempt: AttemptId, mail: Mail, cx: &mut Cx<'_, Message, W>) {
+        if let Some(task) = self.task(attempt) {
+            task.mail(mail, cx);
+        }
+    }
+    fn answer<W>(&mut self, conn: ConnId, call: &Call, cx: &mut Cx<'_, Message, W>) -> bool {
+        match call {
+            Call::Heartbeat(master) => {
+                let beat = self.masters.requested(*master, cx.millis());
+                if beat.is_some() {
+                    cx.send(conn, Rpc::Tell(Note::Alive(*master, self.resource)).wrap());
+                }
+                true
+            }
+            Call::RequestSlot { job, slot } => {
+                let free = self.slots[usize::from(*slot)].is_none_or(|j| j == *job);
+                if free {
+                    self.slots[usize::from(*slot)] = Some(*job);
+                    self.masters.monitor(Master::Job(*job), cx.millis());
+                    let offer = Call::OfferSlots { resource: self.resource, job: *job, slots: vec![*slot] };
+                    self.line.ask(offer, Asked::Offer(*job), cx);
+                }
+                free
+            }
+            Call::Submit(deployment) => self.submit(deployment, cx),
+            Call::Cancel(attempt) => {
+                if let Some(place) = self.find(*attempt) {
+                    self.end(place, ExecutionState::Canceled, cx);
+                }
+                true
+            }
+            Call::ToOperator { attempt, event } => {
+                let event = event.clone();
+                let task = self.task(*attempt);
+                let there = task.is_some();
+                if let Some(task) = task {
+                    task.mail(Mail::Event(event), cx);
+                }
+                there
+            }
+            Call::Trigger { attempt, barrier } => {
+                let barrier = *barrier;
+                let declined = self.task(*attempt).map(|task| {
+                    let declined = task.declines(barrier.id);
+                    if declined.is_none() {
+                        task.mail(Mail::Trigger(barrier), cx);
+                    }
+                    declined
+                });
+                if let Some(Some(note)) = declined.clone() {
+                    self.line.tell(note, cx);
+                }
+                declined.is_some()
+            }
+            Call::RegisterTaskManager { .. } | Call::OfferSlots { .. } | Call::Update { .. } => false,
+        }
+    }
+    fn submit<W>(&mut self, deployment: &Arc<Deployment>, cx: &mut Cx<'_, Message, W>) -> bool {
+        if self.slots.get(usize::from(deployment.slot)) != Some(&Some(deployment.attempt.subtask.job)) {
+            return false;
+        }
+        let place = self.tasks.iter().position(Option::is_none).unwrap_or(self.tasks.len());
+        if place == self.tasks.len() {
+            self.tasks.push(None);
+        }
+        let port = Port(TASKS + place as u16 * PORTS);
+        let task = Task::new(deployment, port, cx);
+        task.start(cx);
+        self.tasks[place] = Some(Box::new(task));
+        self.update(deployment.attempt, ExecutionState::Initializing, cx);
+        for (channel, from) in &deployment.inputs {
+            self.request(*channel, *from, cx);
+        }
+        true
+    }
+    fn update<W>(&mut self, attempt: AttemptId, state: ExecutionState, cx: &mut Cx<'_, Message, W>) {
+        self.line.ask(Call::Update { attempt, state }, Asked::Update(attempt, state), cx);
+    }
+
+    // ---- its own line and timers
+
+    fn main<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        let mut ended = Vec::new();
+        match input {
+            Input::Wake => {
+                self.deadlines.remove(MAIN);
+                self.line.expire(now, &mut ended);
+            }
+            Input::Connection(conn, _) | Input::Message { conn, .. } if self.line.holds(*conn) => {
+                self.line.input(input, &mut ended, cx);
+            }
+            _ => {}
+        }
+        for (asked, how) in ended {
+            self.ended(asked, how, cx);
+        }
+        let mut beats = Vec::new();
+        while self.masters.fire(now, &mut beats) {}
+        for beat in beats {
+            match beat {
+                Beat::TimedOut(Master::Job(job)) | Beat::Unreachable(Master::Job(job)) => self.lose_job(job, cx),
+                Beat::TimedOut(Master::Resource) | Beat::Unreachable(Master::Resource) => {
+                    self.registered = false;
+                    self.register_at = Some(now);
+                }
+                Beat::Request(_) | Beat::Answer(_) => {}
+            }
+        }
+        if self.register_at.is_some_and(|at| at <= now) {
+            self.register_at = Some(now + REGISTER_AGAIN);
+            let rpc = Addr { process: cx.me, port: RPC };
+            let call =
+                Call::RegisterTaskManager { resource: self.resource, slots: self.config.slots, rpc, data: self.me };
+            self.line.ask(call, Asked::Register, cx);
+        }
+        let (due, later) = std::mem::take(&mut self.again).into_iter().partition(|(at, _)| *at <= now);
+        self.again = later;
+        for (_, channel) in Vec::into_iter(due) {
+            let from =
+                self.task(channel.consumer).and_then(|t| Some(t.inputs.channels[t.inputs.position(channel)?].from));
+            if let Some(from) = from {
+                self.request(channel, from, cx);
+            }
+        }
+    }
+    fn ended<W>(&mut self, asked: Asked, how: Ended, cx: &mut Cx<'_, Message, W>) {
+        match (asked, how) {
+            (Asked::Register, Ended::Answered(true)) => {
+                self.registered = true;
+                self.register_at = None;
+                self.masters.monitor(Master::Resource, cx.millis());
+            }
+            (Asked::Register, _) => self.register_at = Some(cx.millis() + REGISTER_AGAIN),
+            (Asked::Offer(job), Ended::Answered(false)) => {
+                self.slots.iter_mut().for_each(|s| {
+                    s.take_if(|j| *j == job);
+                });
+            }
+            // A state that the JobMaster did not hear of: the task cannot go on unknown.
+            (Asked::Update(attempt, ExecutionState::Running), Ended::Answered(false)) => {
+                if let Some(place) = self.find(attempt) {
+                    self.end(place, ExecutionState::Canceled, cx);
+                }
+            }
+            _ => {}
+        }
+    }
+    /// The JobMaster of a job is lost, or has let go (H5): its tasks fail, its slots stay until it is back or frees them.
+    fn lose_job<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) {
+        self.masters.unmonitor(Master::Job(job));
+        for place in 0..self.tasks.len() {
+            if self.tasks[place].as_ref().is_some_and(|t| t.id().subtask.job == job) {
+                self.end(place, ExecutionState::Failed(Cause::JobManagerLost), cx);
+            }
+        }
+        self.slots.iter_mut().for_each(|s| {
+            s.take_if(|j| *j == job);
+        });
+    }
+
+    // ---- tasks
+
+    fn turn<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
+        let Some(task) = self.tasks[place].as_mut() else { return };
+        let port = task.port;
+        self.deadlines.remove(port);
+        let turn = task.turn(cx);
+        let deadline = task.deadline(cx);
+        self.ship(place, cx);
+        self.give_credit(place, cx);
+        self.tell(place, cx);
+        match turn {
+            Turn::Opened => {
+                let attempt = self.tasks[place].as_ref().map(|t| t.id());
+                attempt.into_iter().for_each(|attempt| self.update(attempt, ExecutionState::Running, cx));
+                self.wake(port, Some(cx.now), cx);
+            }
+            Turn::Again => self.wake(port, Some(cx.now), cx),
+            Turn::Idle => self.wake(port, deadline, cx),
+            Turn::Over(state) => self.gone(place, state, cx),
+        }
+    }
+    /// Passes on what a task has for its JobMaster and for its producers.
+    fn tell<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
+        let Some(task) = self.tasks[place].as_mut() else { return };
+        let (notes, resumed) = (std::mem::take(&mut task.notes), std::mem::take(&mut task.resumed));
+        for note in notes {
+            self.line.tell(note, cx);
+        }
+        for channel in resumed {
+            self.upstream(place, channel, Data::Resume(channel), cx);
+        }
+    }
+    /// Says something to the producer of a channel.
+    fn upstream<W>(&mut self, place: usize, channel: ChannelId, what: Data, cx: &mut Cx<'_, Message, W>) {
+        let of_task = self.tasks[place].as_ref();
+        let from = of_task.and_then(|t| Some(t.inputs.channels[t.inputs.position(channel)?].from));
+        match from {
+            Some(from) if from == self.me => self.from_reader(&what, cx),
+            Some(from) => {
+                if let Some((conn, true)) = self.readers.get(&from) {
+                    cx.send(*conn, Rpc::Data(what).wrap());
+                }
+            }
+            None => {}
+        }
+    }
+    /// A task is to end: it closes its operators first.
+    fn end<W>(&mut self, place: usize, state: ExecutionState, cx: &mut Cx<'_, Message, W>) {
+        if let Some(task) = self.tasks[place].as_mut() {
+            task.close(state, cx);
+        }
+    }
+    /// A task has ended.
+    fn gone<W>(&mut self, place: usize, state: ExecutionState, cx: &mut Cx<'_, Message, W>) {
+        let Some(task) = self.tasks[place].take() else { return };
+        if state != ExecutionState::Finished {
+            let outputs = task.outputs.iter().flat_map(|o| o.targets.iter());
+            let told: Vec<_> = outputs.map(|t| (t.channel, t.reader)).collect();
+            for (channel, reader) in told {
+                if let Reader::Remote(conn) = reader {
+                    cx.send(conn, Rpc::Data(Data::Failed(channel)).wrap());
+                }
+            }
+        }
+        for n in 0..PORTS {
+            cx.wake_port(Port(task.port.0 + n), None);
+        }
+        self.update(task.id(), state, cx);
+    }
+
+    // ---- channels
+
+    /// Sends what the readers of a task's outputs have room for.
+    fn ship<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
+        let Some(task) = self.tasks[place].as_mut() else { return };
+        let mut local = Vec::new();
+        for target in task.outputs.iter_mut().flat_map(|o| o.targets.iter_mut()) {
+            while let Some(buffer) = target.next() {
+                match target.reader {
+                    Reader::Remote(conn) => cx.send(conn, Rpc::Data(Data::Buffer(target.channel, buffer)).wrap()),
+                    Reader::Local | Reader::None => local.push((target.channel, buffer)),
+                }
+            }
+        }
+        for (channel, buffer) in local {
+            self.receive(channel, buffer, cx);
+        }
+    }
+    fn receive<W>(&mut self, id: ChannelId, buffer: Buffer, cx: &mut Cx<'_, Message, W>) {
+        if let Some(task) = self.task(id.consumer)
+            && let Some(at) = task.inputs.position(id)
+        {
+            task.receive(at, buffer, cx);
+        }
+    }
+    /// Tells the producers of a task's inputs of room.
+    fn give_credit<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
+        let Some(task) = self.tasks[place].as_mut() else { return };
+        for (channel, more) in task.inputs.credits() {
+            self.upstream(place, channel, Data::Credit(channel, more), cx);
+        }
+    }
+    /// A reader says something about a channel that it reads.
+    fn from_reader<W>(&mut self, what: &Data, cx: &mut Cx<'_, Message, W>) {
+        match what {
+            Data::Credit(channel, more) => self.credit(*channel, *more, cx),
+            Data::Resume(channel) => self.change_target(*channel, Subpartition::resume, cx),
+            _ => {}
+        }
+    }
+    fn credit<W>(&mut self, channel: ChannelId, more: u32, cx: &mut Cx<'_, Message, W>) {
+        self.change_target(channel, |target| target.credit(more), cx);
+    }
+    /// Something about a subpartition has changed: what can go out now goes out.
+    fn change_target<W>(
+        &mut self,
+        channel: ChannelId,
+        change: impl FnOnce(&mut Subpartition),
+        cx: &mut Cx<'_, Message, W>,
+    ) {
+        let Some(place) = self.find(channel.producer) else { return };
+        let Some(task) = self.tasks[place].as_mut() else { return };
+        let mut targets = task.outputs.iter_mut().flat_map(|o| o.targets.iter_mut());
+        if let Some(target) = targets.find(|t| t.channel == channel) {
+            change(target);
+        }
+        let port = task.port;
+        self.ship(place, cx);
+        self.wake(port, Some(cx.now), cx);
+    }
+    /// Asks for a channel's partition, here or at another TaskManager.
+    fn request<W>(&mut self, channel: ChannelId, from: Addr, cx: &mut Cx<'_, Message, W>) {
+        if from == self.me {
+            if !self.attach(channel, Reader::Local, cx) {
+                self.not_found(channel, cx);
+            }
+            return;
+        }
+        match self.readers.get(&from) {
+            Some((conn, true)) => cx.send(*conn, Rpc::Data(Data::Request(channel)).wrap()),
+            // Its requests go out when the connection is up.
+            Some((_, false)) => {}
+            None => {
+                let conn = cx.open_from(READING, from);
+                self.readers.insert(from, (conn, false));
+            }
+        }
+    }
+    /// A reader takes up a channel; false if its producer is not here.
+    fn attach<W>(&mut self, channel: ChannelId, reader: Reader, cx: &mut Cx<'_, Message, W>) -> bool {
+        let Some(task) = self.task(channel.producer) else { return false };
+        let mut targets = task.outputs.iter_mut().flat_map(|o| o.targets.iter_mut());
+        let Some(target) = targets.find(|t| t.channel == channel) else { return false };
+        target.reader = reader;
+        let graph = &task.deployment.graph;
+        let edge = &graph.edges[usize::from(channel.edge)];
+        let producers = match edge.exchange {
+            super::graph::Exchange::Forward => 1,
+            _ => usize::from(graph.vertices[usize::from(edge.from)].parallelism),
+        };
+        self.credit(channel, first_credit(producers), cx);
+        true
+    }
+    fn not_found<W>(&mut self, channel: ChannelId, cx: &mut Cx<'_, Message, W>) {
+        let Some(place) = self.find(channel.consumer) else { return };
+        let Some(task) = self.tasks[place].as_mut() else { return };
+        let Some(at) = task.inputs.position(channel) else { return };
+        match task.inputs.channels[at].not_found() {
+            Some(wait) => self.again.push((cx.millis() + wait, channel)),
+            None => self.end(place, ExecutionState::Failed(Cause::PartitionNotFound), cx),
+        }
+    }
+    /// At the port where others ask for partitions.
+    fn asked_for_data<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        match input {
+            Input::Message { conn, message: Message::Foreign(m), .. } => match m.get() {
+                Some(Rpc::Data(Data::Request(channel))) => {
+                    if !self.attach(*channel, Reader::Remote(*conn), cx) {
+                        cx.send(*conn, Rpc::Data(Data::NotFound(*channel)).wrap());
+                    }
+                }
+                Some(Rpc::Data(what)) => self.from_reader(what, cx),
+                _ => {}
+            },
+            // Its reader is gone: what it would have read waits for the task's own end.
+            Input::Connection(conn, ConnEvent::Reset) => {
+                let targets = self.tasks.iter_mut().flatten().flat_map(|t| t.outputs.iter_mut());
+                for target in targets.flat_map(|o| o.targets.iter_mut()) {
+                    if target.reader == Reader::Remote(*conn) {
+                        target.reader = Reader::None;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    /// On its connections to the partitions of others.
+    fn reads<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        match input {
+            Input::Connection(conn, ConnEvent::Up) => {
+                let Some((from, state)) = self.readers.iter_mut().find(|(_, (c, _))| c == conn) else { return };
+                state.1 = true;
+                let from = *from;
+                let channels = self.tasks.iter().flatten().flat_map(|t| t.inputs.channels.iter());
+                for channel in channels.filter(|c| c.from == from) {
+                    cx.send(*conn, Rpc::Data(Data::Request(channel.id)).wrap());
+                }
+            }
+            // A broken channel fails the receiving task at once (H6).
+            Input::Connection(conn, ConnEvent::Refused | ConnEvent::Reset) => {
+                let Some(from) = self.readers.iter().find(|(_, (c, _))| c == conn).map(|(from, _)| *from) else {
+                    return;
+                };
+                self.readers.remove(&from);
+                for place in 0..self.tasks.len() {
+                    let broken = |t: &Task| t.inputs.channels.iter().any(|c| c.from == from && !c.ended);
+                    if self.tasks[place].as_ref().is_some_and(|t| broken(t)) {
+                        self.end(place, ExecutionState::Failed(Cause::ChannelBroken), cx);
+                    }
+                }
+            }
+            Input::Message { message: Message::Foreign(m), .. } => match m.get() {
+                Some(Rpc::Data(Data::Buffer(channel, buffer))) => self.receive(*channel, buffer.clone(), cx),
+                Some(Rpc::Data(Data::NotFound(channel))) => self.not_found(*channel, cx),
+                Some(Rpc::Data(Data::Failed(channel))) => {
+                    if let Some(place) = self.find(channel.consumer) {
+                        self.end(place, ExecutionState::Failed(Cause::ChannelBroken), cx);
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    /// Whether the ResourceManager knows it.
+    pub const fn is_registered(&self) -> bool {
+        self.registered
+    }
+}
