@@ -2,16 +2,16 @@
 
 mod keys;
 mod member;
-mod rd_member;
 mod producer;
+mod rd_member;
 mod reader;
 mod shoppers;
 mod transactional;
 
 pub use keys::KeyHash;
 pub use member::MemberConfig;
-pub use rd_member::RdMemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
+pub use rd_member::RdMemberConfig;
 pub use reader::{ReaderApp, ReaderAppConfig, ReaderClientConfig};
 pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};
 pub use transactional::{Batching, TransactionalClient};

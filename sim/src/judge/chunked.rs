@@ -79,7 +79,7 @@ impl<T: Clone> Chunked<T> {
         }
     }
     /// Every item in order.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.chunks.iter().flat_map(|c| c.iter()).chain(&self.tail)
     }
 }

@@ -103,6 +103,10 @@ impl LayerLaw {
     fn fate(&self, ghost: u32) -> Fate {
         self.fate.get(ghost as usize).copied().unwrap_or_default()
     }
+    /// How often a reader was given each event, by ghost.
+    pub fn given(&self, reader: usize) -> impl Iterator<Item = u64> + Clone + '_ {
+        self.read[reader].iter().map(|n| n.times())
+    }
     /// Whether an event was acknowledged.
     pub fn is_acked(&self, ghost: u32) -> bool {
         self.fate(ghost).flags & Fate::ACKED != 0

@@ -31,23 +31,26 @@ pub(super) fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_
 pub(super) fn caught_up(run: &Run) -> bool {
     let Some(image) = newest_image(run) else { return false };
     let ended = nodes(run).all(|(_, _, n)| !n.transaction_coordinator().state().any_prepared());
-    ended && partitions(run).all(|tp| {
-        let leader = image.partition(tp).map(|r| r.leader);
-        let Some(partition) = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp))
-        else {
-            return false;
-        };
-        let log = partition.log();
-        partition.is_leader()
-            && log.high_watermark() == log.end()
-            && log.last_stable() == log.high_watermark()
-            && run.stage.readers.iter().all(|instances| {
-                let mut up = instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::reader)).peekable();
-                let reads = |reader: &ReaderApp| reader.partitions().contains(&tp);
-                up.peek().is_none_or(|first| !reads(first))
-                    || up.any(|reader| reader.owns(tp) && reader.position(tp) >= Some(log.last_stable()))
-            })
-    })
+    ended
+        && partitions(run).all(|tp| {
+            let leader = image.partition(tp).map(|r| r.leader);
+            let Some(partition) =
+                nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp))
+            else {
+                return false;
+            };
+            let log = partition.log();
+            partition.is_leader()
+                && log.high_watermark() == log.end()
+                && log.last_stable() == log.high_watermark()
+                && run.stage.readers.iter().all(|instances| {
+                    let mut up =
+                        instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::reader)).peekable();
+                    let reads = |reader: &ReaderApp| reader.partitions().contains(&tp);
+                    up.peek().is_none_or(|first| !reads(first))
+                        || up.any(|reader| reader.owns(tp) && reader.position(tp) >= Some(log.last_stable()))
+                })
+        })
 }
 
 /// Gathers everything.

@@ -35,7 +35,8 @@ impl Kind {
     }
     /// Partitions, replicas and min ISR, as the first node is configured.
     fn shape(self, c: &Config) -> (u16, u16, u16) {
-        let of = |partitions, replicas, min_isr| (c.int(partitions) as u16, c.int(replicas) as u16, c.int(min_isr) as u16);
+        let of =
+            |partitions, replicas, min_isr| (c.int(partitions) as u16, c.int(replicas) as u16, c.int(min_isr) as u16);
         match self {
             Self::TransactionState => of(
                 "transaction.state.log.num.partitions",
@@ -51,12 +52,13 @@ impl Kind {
 
 impl Internal {
     pub(super) fn of(scenario: &Scenario) -> Self {
-        let transactional = scenario.applications.iter().any(|a| a.transaction.is_some());
+        let made_up = scenario.made_up_ids.iter().cloned();
+        let transactional = made_up.len() > 0 || scenario.applications.iter().any(|a| a.transaction.is_some());
         let kinds = [(Kind::TransactionState, transactional), (Kind::ConsumerOffsets, !scenario.groups.is_empty())];
         let there = kinds.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind);
         Self {
             topics: there.zip(scenario.topics.len() as u16..).map(|(kind, n)| (kind, TopicId(n))).collect(),
-            ids: IdTable::new(id_names(scenario).iter().map(String::as_str)),
+            ids: IdTable::new(id_names(scenario).iter().map(String::as_str)).with_prefixes(made_up),
             groups: IdTable::new(scenario.groups.iter().map(String::as_str)),
         }
     }

@@ -55,13 +55,19 @@ pub struct Scenario {
     pub faults: Vec<FaultSpec>,
     /// What must hold.
     pub expectations: Vec<Expectation>,
+    /// Prefixes of transactional ids that programs make up while they run.
+    pub made_up_ids: Vec<Arc<str>>,
 }
 
 impl Scenario {
     /// Every partition of some topics.
     pub fn partitions_of(&self, topics: &[TopicId]) -> Arc<[TopicPartition]> {
         let of = |t: &TopicId| (*t, self.topics[usize::from(t.0)].assignment.len() as u16);
-        topics.iter().map(of).flat_map(|(topic, n)| (0..n).map(move |partition| TopicPartition { topic, partition })).collect()
+        topics
+            .iter()
+            .map(of)
+            .flat_map(|(topic, n)| (0..n).map(move |partition| TopicPartition { topic, partition }))
+            .collect()
     }
 }
 

@@ -162,9 +162,10 @@ impl JobMaster {
         (execution.attempt == attempt.attempt).then_some(execution)
     }
     /// When it has something to do by itself.
-    pub fn deadline(&self) -> Option<Millis> {
+    pub fn deadline(&self, now: Millis) -> Option<Millis> {
         let restart = match self.state {
-            JobState::Restarting { until } => Some(until),
+            // Later it waits for the last of its tasks to be gone, and hears of that.
+            JobState::Restarting { until } if until > now => Some(until),
             _ => None,
         };
         let checkpoints = self.coordinator.as_ref().and_then(CheckpointCoordinator::next);
@@ -241,7 +242,7 @@ impl JobMaster {
         for subtask in created {
             let Some((manager, slot)) = self.executions[&subtask].slot else { continue };
             let deployment = self.deployment(subtask, slot, data);
-            self.topology.set_created((usize::from(subtask.0), u32::from(subtask.1)), true);
+            self.topology.set_created((usize::from(subtask.0), u32::from(subtask.1)), false);
             wants.push(Want::Submit(manager, Arc::new(deployment)));
         }
         self.state = JobState::Running;
@@ -301,7 +302,6 @@ impl JobMaster {
         }
         let task = (usize::from(subtask.0), u32::from(subtask.1));
         for (vertex, index) in self.topology.restart(task, None) {
-            self.topology.set_created((vertex, index), false);
             self.cancel((vertex as u16, index as u16), wants);
         }
         self.state = match verdict.delay {
@@ -342,7 +342,6 @@ impl JobMaster {
         let verdict = self.restarts.failure(now, || random.bits());
         self.coordinate(now, wants, |c, out| c.stop(now, out));
         for subtask in self.executions.keys().copied().collect::<Vec<_>>() {
-            self.topology.set_created((usize::from(subtask.0), u32::from(subtask.1)), false);
             self.cancel(subtask, wants);
         }
         self.state = verdict.delay.map_or(JobState::Failed, |delay| JobState::Restarting { until: now + delay });
@@ -391,7 +390,10 @@ impl JobMaster {
                 again.push(*subtask);
             }
         }
-        again.iter().for_each(|subtask| self.tell_coordinator(*subtask));
+        for subtask in &again {
+            self.topology.set_created((usize::from(subtask.0), u32::from(subtask.1)), true);
+            self.tell_coordinator(*subtask);
+        }
         self.restore(&again, now, wants);
         self.state = JobState::Scheduling;
         self.restarted += 1;

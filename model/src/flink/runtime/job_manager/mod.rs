@@ -128,8 +128,8 @@ impl JobManager {
     }
     fn rest<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
-        let jobs = self.jobs.iter().flat_map(|j| [j.master.deadline(), j.beats.next()]);
-        let millis = jobs.chain([self.beats.next(), self.resources.patience(now)]).flatten().min().map(SimTime::at);
+        let jobs = self.jobs.iter().flat_map(|j| [j.master.deadline(now), j.beats.next()]);
+        let millis = jobs.chain([self.beats.next(), self.resources.next(now)]).flatten().min().map(SimTime::at);
         let at = self.lines.values().filter_map(Link::deadline).chain(millis).min();
         if at != self.deadline {
             self.deadline = at;
@@ -163,7 +163,7 @@ impl JobManager {
                     self.lose(before, cx);
                 }
                 if self.resources.get(*resource).is_none() {
-                    self.resources.register(*resource, *data, *slots);
+                    self.resources.register(*resource, *data, *slots, now);
                     self.lines.insert(*resource, Link::new(MAIN, *rpc, self.config.ask_timeout));
                 }
                 self.beats.monitor(*resource, now);
@@ -213,7 +213,7 @@ impl JobManager {
                     self.lost_by(master, id, cx);
                 }
             }
-            Asked::Slot(slot) if how != Ended::Answered(true) => self.resources.free(id, slot),
+            Asked::Slot(slot) if how != Ended::Answered(true) => self.resources.free(id, slot, now),
             Asked::Event(job, event) => {
                 let delivered = how == Ended::Answered(true);
                 self.with_job(job, cx, |job, wants| job.event_ended(event, delivered, now, wants));
@@ -305,7 +305,7 @@ impl JobManager {
             let wants = self.jobs[usize::from(number)].master.run(now, data);
             self.carry_out(wants, JobId(number), cx);
         }
-        for (job, id, slot) in self.resources.allocate() {
+        for (job, id, slot) in self.resources.allocate(now) {
             if let Some(line) = self.lines.get_mut(&id) {
                 line.ask(Call::RequestSlot { job, slot }, Asked::Slot(slot), cx);
             }
@@ -317,7 +317,7 @@ impl JobManager {
     fn carry_out<W>(&mut self, wants: Vec<Want>, job: JobId, cx: &mut Cx<'_, Message, W>) {
         for want in wants {
             match want {
-                Want::Slots(slots) => self.resources.declare(job, slots),
+                Want::Slots(slots) => self.resources.declare(job, slots, cx.millis()),
                 Want::Cancel(id, attempt) => self.cancel(id, attempt, cx),
                 Want::Submit(id, deployment) => {
                     let attempt = deployment.attempt;

@@ -4,6 +4,9 @@ use super::super::ids::{JobId, ResourceId};
 use crate::base::{Addr, Millis, Stream};
 use std::collections::BTreeMap;
 
+/// `slotmanager.requirement-check.delay`: from a change to the next look at what is needed.
+const CHECK_DELAY: Millis = Millis(50);
+
 /// A TaskManager that has registered.
 #[derive(Clone, Debug)]
 pub struct Registered {
@@ -23,19 +26,22 @@ pub struct Resources {
     wanted: BTreeMap<JobId, u16>,
     /// The end of a standalone cluster's start-up period: until then what is missing may still come (R1.4).
     patient_until: Millis,
+    /// When needs are looked at next.
+    check_at: Option<Millis>,
     random: Stream,
 }
 
 impl Resources {
     /// A ResourceManager that starts now.
     pub fn new(patient_until: Millis, random: Stream) -> Self {
-        Self { managers: BTreeMap::new(), wanted: BTreeMap::new(), patient_until, random }
+        Self { managers: BTreeMap::new(), wanted: BTreeMap::new(), patient_until, check_at: None, random }
     }
     /// A TaskManager has registered; another start of the same process is gone with that.
-    pub fn register(&mut self, id: ResourceId, data: Addr, slots: u16) {
+    pub fn register(&mut self, id: ResourceId, data: Addr, slots: u16, now: Millis) {
         let rank = self.random.bits();
         let slots = vec![None; usize::from(slots)];
         self.managers.insert(id, Registered { data, slots, rank });
+        self.check(now);
     }
     /// Earlier starts of the same process.
     pub fn predecessors(&self, id: ResourceId) -> Vec<ResourceId> {
@@ -50,18 +56,30 @@ impl Resources {
         self.managers.remove(&id);
     }
     /// A job needs so many slots in all.
-    pub fn declare(&mut self, job: JobId, slots: u16) {
-        self.wanted.insert(job, slots);
+    pub fn declare(&mut self, job: JobId, slots: u16, now: Millis) {
+        if self.wanted.insert(job, slots) != Some(slots) || !self.is_met(job, slots) {
+            self.check(now);
+        }
+    }
+    fn is_met(&self, job: JobId, slots: u16) -> bool {
+        self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(job)).count() >= usize::from(slots)
+    }
+    fn check(&mut self, now: Millis) {
+        self.check_at.get_or_insert(now + CHECK_DELAY);
     }
     /// A slot was not given, or came back.
-    pub fn free(&mut self, id: ResourceId, slot: u16) {
+    pub fn free(&mut self, id: ResourceId, slot: u16, now: Millis) {
         if let Some(manager) = self.managers.get_mut(&id) {
             manager.slots[usize::from(slot)] = None;
         }
+        self.check(now);
     }
     /// Slots that are to be asked for now.
-    pub fn allocate(&mut self) -> Vec<(JobId, ResourceId, u16)> {
+    pub fn allocate(&mut self, now: Millis) -> Vec<(JobId, ResourceId, u16)> {
         let mut given = Vec::new();
+        if self.check_at.take_if(|at| *at <= now).is_none() {
+            return given;
+        }
         for (job, wanted) in &self.wanted {
             let has = self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(*job)).count();
             for _ in has..usize::from(*wanted) {
@@ -79,11 +97,12 @@ impl Resources {
         if now < self.patient_until {
             return Vec::new();
         }
-        let has = |job: &JobId| self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(*job)).count();
-        self.wanted.iter().filter(|(job, wanted)| has(job) < usize::from(**wanted)).map(|(job, _)| *job).collect()
+        let unmet = self.wanted.iter().filter(|(job, wanted)| !self.is_met(**job, **wanted));
+        unmet.map(|(job, _)| *job).collect()
     }
-    /// When the start-up period ends, if that still lies ahead.
-    pub fn patience(&self, now: Millis) -> Option<Millis> {
-        (now < self.patient_until).then_some(self.patient_until)
+    /// When it has something to do: a look at the needs, or the end of the start-up period.
+    pub fn next(&self, now: Millis) -> Option<Millis> {
+        let patience = (now < self.patient_until).then_some(self.patient_until);
+        [self.check_at, patience].into_iter().flatten().min()
     }
 }
