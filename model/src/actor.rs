@@ -1,11 +1,12 @@
 //! Every process that can be simulated: the world holds one enum, no boxed traits.
 
-use crate::app::{ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
+use crate::app::{Gatekeeper, GatekeeperConfig, ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
 use crate::base::{Cx, Disk, FileId, Input, Lane, Port, Process, Stream};
 use crate::kafka::broker::node::Node;
 use crate::kafka::broker::node::config::NodeConfig;
 use crate::kafka::broker::node::disk::{NodeDisk, NodeWrite};
 use crate::kafka::messages::Message;
+use crate::registry::process::{Registry, RegistryConfig};
 use std::sync::Arc;
 
 /// How an actor is started.
@@ -17,6 +18,10 @@ pub enum ActorConfig {
     Producer(Arc<ProducerAppConfig>),
     /// An application that reads.
     Reader(Arc<ReaderAppConfig>),
+    /// A gatekeeper.
+    Gatekeeper(Arc<GatekeeperConfig>),
+    /// A schema registry.
+    Registry(Arc<RegistryConfig>),
 }
 
 /// An actor's disk. Which kind it is shows with the first write.
@@ -74,6 +79,10 @@ pub enum Actor {
     Producer(Box<ProducerApp>),
     /// An application that reads.
     Reader(Box<ReaderApp>),
+    /// A gatekeeper.
+    Gatekeeper(Box<Gatekeeper>),
+    /// A schema registry.
+    Registry(Box<Registry>),
 }
 impl Actor {
     /// The node, if it is one.
@@ -87,6 +96,13 @@ impl Actor {
     pub fn producer(&self) -> Option<&ProducerApp> {
         match self {
             Self::Producer(app) => Some(app),
+            _ => None,
+        }
+    }
+    /// The gatekeeper, if it is one.
+    pub fn gatekeeper(&self) -> Option<&Gatekeeper> {
+        match self {
+            Self::Gatekeeper(app) => Some(app),
             _ => None,
         }
     }
@@ -112,6 +128,8 @@ impl Process for Actor {
             }
             ActorConfig::Producer(config) => Self::Producer(Box::new(ProducerApp::start(config, cx))),
             ActorConfig::Reader(config) => Self::Reader(Box::new(ReaderApp::start(config, cx))),
+            ActorConfig::Gatekeeper(config) => Self::Gatekeeper(Box::new(Gatekeeper::start(config, cx))),
+            ActorConfig::Registry(config) => Self::Registry(Box::new(Registry::start(config, cx))),
         }
     }
     fn step(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, NodeWrite>) {
@@ -119,6 +137,8 @@ impl Process for Actor {
             Self::Node(node) => node.step(port, input, cx),
             Self::Producer(app) => app.step(input, cx),
             Self::Reader(app) => app.step(input, cx),
+            Self::Gatekeeper(app) => app.step(input, cx),
+            Self::Registry(registry) => registry.step(input, cx),
         }
     }
     fn lane(&self, port: Port) -> Lane {
@@ -126,6 +146,8 @@ impl Process for Actor {
             Self::Node(node) => node.lane(port),
             Self::Producer(app) => app.lane(port),
             Self::Reader(app) => app.lane(port),
+            Self::Gatekeeper(app) => app.lane(port),
+            Self::Registry(registry) => registry.lane(port),
         }
     }
 }

@@ -276,7 +276,7 @@ impl JavaMember {
 }
 
 /// Whether the application cannot go on after this: it is fenced, or told to find its place by itself.
-fn is_final(error: &PollError) -> bool {
+pub(super) fn is_final(error: &PollError) -> bool {
     matches!(
         error,
         PollError::Group(GroupError::Code(

@@ -1,5 +1,6 @@
 //! Applications around the pipeline: where events come from, who sends and who reads them.
 
+mod gatekeeper;
 mod keys;
 mod member;
 mod rd_member;
@@ -8,6 +9,7 @@ mod reader;
 mod shoppers;
 mod transactional;
 
+pub use gatekeeper::{ConsumerSide, Counters as GatekeeperCounters, Gatekeeper, GatekeeperConfig, ProducerSide, TransactionalIds};
 pub use keys::KeyHash;
 pub use member::MemberConfig;
 pub use rd_member::RdMemberConfig;

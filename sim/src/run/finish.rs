@@ -51,7 +51,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         layers: judge.layer.counts.iter().map(|(name, c)| (name.clone(), layer(run, name, c))).collect(),
         producers: producers(run),
         stalls: stalls(run, &judge.stalls),
-        liveness: liveness(&findings),
+        liveness: liveness(run, &findings),
         freshness_ms: freshness(run),
         faults: run
             .faults()
@@ -120,6 +120,16 @@ fn producers(run: &Run) -> BTreeMap<String, Producer> {
         }
         all.insert(name, p);
     }
+    for (gatekeeper, instances) in run.scenario.gatekeepers.iter().zip(&run.stage.gatekeepers) {
+        for (n, process) in instances.iter().enumerate() {
+            let many = instances.len() > 1;
+            let name = if many { format!("{}-{n}", gatekeeper.name) } else { gatekeeper.name.clone() };
+            let counters = run.world.process(*process).and_then(Actor::gatekeeper).map(|g| g.counters());
+            let c = counters.unwrap_or_default();
+            let acknowledged = c.committed;
+            all.insert(name, Producer { acknowledged, retries: c.aborted, fatal: c.restarts, ..Producer::default() });
+        }
+    }
     all
 }
 fn stalls(run: &Run, stalls: &Stalls) -> Vec<Stall> {
@@ -148,8 +158,9 @@ fn why(run: &Run, from: SimTime, to: SimTime) -> String {
         log.iter().rev().find(|f| f.at <= to && f.at >= from).or_else(|| log.iter().rev().find(|f| f.at <= from));
     during.map_or_else(|| "no fault".into(), |f| format!("{} of {}", f.what, f.target))
 }
-fn liveness(findings: &Findings) -> BTreeMap<String, Liveness> {
-    let checks = ["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
+fn liveness(run: &Run, findings: &Findings) -> BTreeMap<String, Liveness> {
+    let mut checks = vec!["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
+    checks.extend((!run.scenario.gatekeepers.is_empty()).then_some("gatekeeper-behind"));
     checks
         .into_iter()
         .map(|check| {

@@ -1,14 +1,15 @@
 //! Kafka's own topics: there when somebody needs them.
 
 use crate::judge::TopicInfo;
-use crate::scenario::data::{Application, Scenario, spread};
+use crate::scenario::data::{Application, Gatekeeper, Scenario, TransactionalIds as Kinds, spread};
 use crate::scenario::keys::Config;
+use model::app::TransactionalIds;
 use model::base::{TopicId, TopicPartition};
 use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
 use model::kafka::coordinator::group::GroupCoordinatorConfig;
 use model::kafka::coordinator::transaction::TransactionVersion;
 use model::kafka::placement::IdTable;
-use model::kafka::txn_messages::GroupId;
+use model::kafka::txn_messages::{GroupId, TransactionalId};
 
 /// Which internal topics a scenario has. They come after its own.
 #[derive(Clone, Debug)]
@@ -51,12 +52,13 @@ impl Kind {
 
 impl Internal {
     pub(super) fn of(scenario: &Scenario) -> Self {
-        let transactional = scenario.applications.iter().any(|a| a.transaction.is_some());
+        let transactional =
+            scenario.applications.iter().any(|a| a.transaction.is_some()) || !scenario.gatekeepers.is_empty();
         let kinds = [(Kind::TransactionState, transactional), (Kind::ConsumerOffsets, !scenario.groups.is_empty())];
         let there = kinds.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind);
         Self {
             topics: there.zip(scenario.topics.len() as u16..).map(|(kind, n)| (kind, TopicId(n))).collect(),
-            ids: IdTable::new(producers(scenario).iter().map(String::as_str)),
+            ids: IdTable::new(transactional_ids(scenario).iter().map(String::as_str)),
             groups: IdTable::new(scenario.groups.iter().map(String::as_str)),
         }
     }
@@ -90,6 +92,7 @@ impl Internal {
                 min_isr,
                 unclean: false,
                 events: false,
+                derived: None,
             }
         })
     }
@@ -133,7 +136,53 @@ pub(super) fn producers(scenario: &Scenario) -> Vec<String> {
     names.collect()
 }
 
-/// Where the transactional id of each application's first instance is kept, if it has one.
+/// How many `transactional.id`s an instance has that takes a new one at each start.
+const FRESH_IDS: u32 = 64;
+
+/// The `transactional.id`s of a gatekeeper's instances, from number `first` on: one each, or one for all, or many each.
+pub(super) fn gatekeeper_ids(gatekeeper: &Gatekeeper, first: u32) -> Vec<(TransactionalIds, Vec<String>)> {
+    let name = &gatekeeper.name;
+    let instances = 0..gatekeeper.consumer.instances.len() as u32;
+    match gatekeeper.ids {
+        Kinds::Static => instances
+            .map(|n| (TransactionalIds::Static(TransactionalId(first + n)), vec![format!("{name}-{n}")]))
+            .collect(),
+        Kinds::Shared => instances
+            .map(|n| {
+                let own = if n == 0 { vec![name.clone()] } else { Vec::new() };
+                (TransactionalIds::Static(TransactionalId(first)), own)
+            })
+            .collect(),
+        Kinds::Random => instances
+            .map(|n| {
+                let id = TransactionalIds::Fresh(TransactionalId(first + n * FRESH_IDS), FRESH_IDS);
+                // Names as a UUID would spread them.
+                (id, (0..FRESH_IDS).map(|k| format!("{name}-{n}-{:08x}", (k + 1).wrapping_mul(0x9E37_79B9))).collect())
+            })
+            .collect(),
+    }
+}
+/// All of them, by number: those of producers, then those of gatekeepers.
+fn transactional_ids(scenario: &Scenario) -> Vec<String> {
+    let mut names = producers(scenario);
+    for gatekeeper in &scenario.gatekeepers {
+        let first = names.len() as u32;
+        names.extend(gatekeeper_ids(gatekeeper, first).into_iter().flat_map(|(_, own)| own));
+    }
+    names
+}
+/// Number of the first `transactional.id` of each gatekeeper.
+pub(super) fn first_gatekeeper_ids(scenario: &Scenario) -> Vec<u32> {
+    let mut next = producers(scenario).len() as u32;
+    let take = |gatekeeper| {
+        let first = next;
+        next += gatekeeper_ids(gatekeeper, first).iter().map(|(_, own)| own.len() as u32).sum::<u32>();
+        first
+    };
+    scenario.gatekeepers.iter().map(take).collect()
+}
+
+/// Where the transactional id of the first instance of each application, then of each gatekeeper, is kept, if it has one.
 pub(super) fn coordinators(scenario: &Scenario) -> Vec<Option<TopicPartition>> {
     let internal = Internal::of(scenario);
     let partitions = Kind::TransactionState.shape(&scenario.cluster.nodes[0].config).0;
@@ -144,7 +193,13 @@ pub(super) fn coordinators(scenario: &Scenario) -> Vec<Option<TopicPartition>> {
         let topic = internal.topic(Kind::TransactionState).filter(|_| app.transaction.is_some())?;
         Some(TopicPartition { topic, partition: internal.ids.partition(id, partitions) })
     };
-    scenario.applications.iter().map(place).collect()
+    let mut list: Vec<_> = scenario.applications.iter().map(place).collect();
+    for first in first_gatekeeper_ids(scenario) {
+        let topic = internal.topic(Kind::TransactionState);
+        let partition = internal.ids.partition(first, partitions);
+        list.push(topic.map(|topic| TopicPartition { topic, partition }));
+    }
+    list
 }
 
 /// Where the offsets of each group are kept.

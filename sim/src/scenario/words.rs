@@ -18,7 +18,15 @@ impl Scenario {
             Target::AnyBroker => "any broker".into(),
             Target::AllBrokers => "all brokers".into(),
             Target::OtherBrokers => "other brokers".into(),
-            Target::CoordinatorOf(a) => format!("coordinator of {}", self.applications[usize::from(a)].name),
+            Target::CoordinatorOf(a) => {
+                let applications = self.applications.iter().map(|a| &a.name);
+                let name = applications.chain(self.gatekeepers.iter().map(|g| &g.name)).nth(usize::from(a));
+                format!("coordinator of {}", name.map_or("?", |n| n))
+            }
+            Target::Gatekeeper(g, None) => format!("gatekeeper {}", self.gatekeepers[usize::from(g)].name),
+            Target::Gatekeeper(g, Some(n)) => format!("gatekeeper {}/{n}", self.gatekeepers[usize::from(g)].name),
+            Target::Registry(None) => "registry".into(),
+            Target::Registry(Some(n)) => format!("registry/{n}"),
             Target::LeadsNoneOf(t) => format!("broker that leads none of {}", topic(t)),
             Target::Application(a, None) => format!("application {}", self.applications[usize::from(a)].name),
             Target::Application(a, Some(n)) => format!("application {}/{n}", self.applications[usize::from(a)].name),
@@ -95,6 +103,7 @@ impl Scenario {
                 let topics: Vec<_> = topics.iter().map(|t| self.topics[usize::from(t.0)].name.as_str()).collect();
                 format!("{name} of {}", topics.join(", "))
             }
+            Action::Registry { target, status } => format!("{}, status {status}", on(target)),
             Action::RollingRestart { target, killed, .. } => {
                 format!("{} ({})", on(target), if *killed { "killed" } else { "stopped" })
             }

@@ -1,5 +1,6 @@
 //! The request handler of clients and followers (`KafkaApis`).
 
+use crate::registry::messages::RegistryReply;
 use super::{Node, NodeCx};
 use crate::base::{ConnEvent, ConnId, Input, Nanos, ProducerEpoch, ProducerId};
 use crate::kafka::ErrorCode;
@@ -56,6 +57,8 @@ impl Node {
                 self.replicas.fetch(now, token, &r, &mut self.outputs);
                 return;
             }
+            // HTTP at a broker's port: what no broker understands.
+            Request::Registry(_) => Reply::Registry(RegistryReply::refused(400, 0)),
             Request::ApiVersions => Reply::ApiVersions,
             Request::Metadata(r) => Reply::Metadata(self.metadata(&r)),
             Request::ListOffsets(r) => Reply::ListOffsets(self.replicas.list_offsets(&r)),

@@ -138,6 +138,19 @@ impl SubscribedConsumer {
         }
         Ok(true)
     }
+    /// `seek`.
+    pub fn seek(
+        &mut self,
+        tp: TopicPartition,
+        offset: Offset,
+        epoch: LeaderEpoch,
+        now: Millis,
+        net: &mut impl GroupNetwork,
+    ) {
+        self.consumer.seek(tp, offset, epoch, now, net);
+        // The application's own doing is no reset.
+        self.stood.insert(tp, offset);
+    }
     /// One turn of the heartbeat thread.
     pub fn beat(&mut self, now: Millis, net: &mut impl GroupNetwork) {
         self.member.beat(net, now);

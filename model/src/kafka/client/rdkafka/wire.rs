@@ -29,6 +29,11 @@ impl Wires {
             _ => None,
         }
     }
+    /// Closes all of them.
+    pub fn close_all<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.links.clear();
+        std::mem::take(&mut self.connections).into_values().for_each(|conn| cx.close(conn));
+    }
     /// Does what the client's connections want.
     pub fn carry_out<W>(&mut self, actions: Vec<NetAction>, cx: &mut Cx<'_, Message, W>) {
         for action in actions {
