@@ -63,7 +63,7 @@ pub struct RegistryClient {
     conn: Option<ConnId>,
     deadline: Millis,
     correlation: u32,
-    failed: Option<RegistryError>,
+    failed: Option<(u32, RegistryError)>,
 }
 
 impl RegistryClient {
@@ -87,7 +87,7 @@ impl RegistryClient {
         if let Some(shape) = self.cache.get(&id) {
             return Some(Ok(Arc::clone(shape)));
         }
-        if let Some(error) = self.failed.take() {
+        if let Some((_, error)) = self.failed.take().filter(|(of, _)| *of == id) {
             return Some(Err(error));
         }
         if self.wanted.is_none_or(|(asked, _)| asked != id) {
@@ -201,7 +201,7 @@ impl RegistryClient {
         self.end(Some(error));
     }
     fn end(&mut self, failed: Option<RegistryError>) {
-        self.failed = failed;
+        self.failed = self.wanted.zip(failed).map(|((id, _), error)| (id, error));
         self.wanted = None;
         self.stage = Stage::Idle;
         self.deadline = Millis::MAX;

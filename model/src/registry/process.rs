@@ -29,7 +29,7 @@ pub enum Mood {
     Well,
     /// This HTTP status to everything.
     Status(u16),
-    /// The next schema in the order of ids instead of the one asked for: two masters have given one id twice.
+    /// Another schema than the one asked for: two masters have given one id twice.
     Mixed,
 }
 
@@ -75,12 +75,13 @@ impl Registry {
             (Mood::Status(404), _) => RegistryReply::refused(404, 40_403),
             (Mood::Status(status), _) => RegistryReply::refused(status, u32::from(status) * 100 + 1),
             (mood, RegistryRequest::Schema(id)) => {
+                let own = self.schemas.get(id);
                 let told = match mood {
-                    Mood::Mixed => self.schemas.range(id + 1..).next().or_else(|| self.schemas.iter().next()),
-                    _ => self.schemas.get_key_value(id),
+                    Mood::Mixed => own.and_then(|own| self.schemas.values().find(|other| *other != own)),
+                    _ => own,
                 };
-                match told.filter(|_| self.schemas.contains_key(id)) {
-                    Some((_, schema)) => {
+                match told {
+                    Some(schema) => {
                         RegistryReply { status: 200, code: 0, id: *id, schema: Some(Arc::clone(schema)) }
                     }
                     None => RegistryReply::refused(404, 40_403),

@@ -42,7 +42,8 @@ pub(super) fn caught_up(run: &Run) -> bool {
                 let mut up = instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::reader)).peekable();
                 let reads = |reader: &ReaderApp| reader.partitions().contains(&tp);
                 up.peek().is_none_or(|first| !reads(first))
-                    || up.any(|reader| reader.owns(tp) && reader.position(tp) >= Some(log.last_stable()))
+                    || up.clone().all(|reader| !reader.is_busy())
+                        && up.any(|reader| reader.owns(tp) && reader.position(tp) >= Some(log.last_stable()))
             })
     })
 }

@@ -188,6 +188,7 @@ impl Gatekeeper {
         self.registry.poll(cx);
         loop {
             let moved = self.source.network(cx.millis());
+            self.source.beat(cx.millis());
             self.sink.run(cx);
             let mut acted = self.heard(cx);
             acted |= self.act(cx);
@@ -275,18 +276,12 @@ impl Gatekeeper {
                 cx.exit();
                 return false;
             }
-            Stage::Idle | Stage::Open(_) if self.working || self.sink.is_blocked() => {
-                self.source.beat(now);
-                return false;
-            }
+            Stage::Idle | Stage::Open(_) if self.working || self.sink.is_blocked() => return false,
             Stage::Idle | Stage::Open(_) if now >= self.next_punctuation => self.punctuate(now),
             Stage::Idle | Stage::Open(_) if !self.in_hand.is_empty() => return self.work_off(cx),
             Stage::Open(until) if self.is_due(until, now) => self.end(now),
             Stage::Idle | Stage::Open(_) => return self.take(cx),
-            _ => {
-                self.source.beat(now);
-                return false;
-            }
+            _ => return false,
         }
         true
     }

@@ -97,9 +97,7 @@ impl Source {
         match self {
             Self::Java { retry_at, .. } if now < *retry_at => Polled::Nothing,
             Self::Java { net, consumer, retry_at, .. } => {
-                let result = consumer.poll(now, &mut **net);
-                consumer.beat(now, &mut **net);
-                match result {
+                match consumer.poll(now, &mut **net) {
                     Ok(Some(fetched)) if fetched.records > 0 => Polled::Records(fetched.slices),
                     Ok(_) => Polled::Nothing,
                     Err(error) if is_final(&error) => Polled::Ended,
@@ -122,7 +120,7 @@ impl Source {
             }
         }
     }
-    /// While the application does something else: the heartbeat thread.
+    /// The heartbeat thread, whatever the application does.
     pub(super) fn beat(&mut self, now: Millis) {
         if let Self::Java { net, consumer, .. } = self {
             consumer.beat(now, &mut **net);

@@ -101,7 +101,7 @@ impl SubscribedConsumer {
             // A join that is under way does not hold the poll up, a look for the coordinator does.
             self.member.coordinator().is_none()
         };
-        if self.blocked && !timer.expired() {
+        if self.blocked && !timer.expired() || self.member.pending_revocation() {
             return Ok(None);
         }
         if member_ready && !self.blocked {

@@ -355,6 +355,11 @@ impl GroupMember {
         }
         !again
     }
+    /// Whether what it owns is being committed before it is given up: nothing of it is delivered meanwhile
+    /// (`markPendingRevocation`, KAFKA-14196).
+    pub fn pending_revocation(&self) -> bool {
+        self.commits.prepare_until.is_some() && !self.config.cooperative()
+    }
     /// The member id and generation for a transaction's offsets (`groupMetadata`).
     pub fn group_metadata(&self) -> (Name, i32) {
         (Arc::clone(&self.generation.member), self.generation.id)
