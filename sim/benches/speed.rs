@@ -123,7 +123,8 @@ fn avro() -> Result<(), String> {
     const EVENTS: usize = 200_000;
     let base = Instant::now();
     let shape = Shape::parse(payload::SCHEMA).map_err(|e| e.to_string())?;
-    let plain = |id: i64| Row { time: EventTime(1_700_000_000_000 + id), cols: [id, id & 3, id & 0xFFF, 0], ..Row::default() };
+    let plain =
+        |id: i64| Row { time: EventTime(1_700_000_000_000 + id), cols: [id, id & 3, id & 0xFFF, 0], ..Row::default() };
     let begun = clock(base);
     let rows: Vec<Row> = (0..EVENTS as i64).map(|id| payload::as_avro(plain(id), 1)).collect();
     let sealed: Vec<_> = rows.chunks(50).filter_map(payload::seal).collect();

@@ -1,8 +1,8 @@
 //! A reader in a group, on the Java client: the loop of the documentation of `KafkaConsumer` (poll, work, commit), the
 //! heartbeat thread beside it, and a clean end on SIGTERM.
 
-use super::{APP, tell_moved};
 use super::reader::THREADS;
+use super::{APP, tell_moved};
 use crate::base::{Cx, Input, Lane, Layer, Millis, Nanos, Offset, Port, Shown, Signal, SimTime, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Slice;

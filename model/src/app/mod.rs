@@ -3,17 +3,19 @@
 mod gatekeeper;
 mod keys;
 mod member;
-mod rd_member;
 mod producer;
+mod rd_member;
 mod reader;
 mod shoppers;
 mod transactional;
 
-pub use gatekeeper::{ConsumerSide, Counters as GatekeeperCounters, Gatekeeper, GatekeeperConfig, ProducerSide, TransactionalIds};
+pub use gatekeeper::{
+    ConsumerSide, Counters as GatekeeperCounters, Gatekeeper, GatekeeperConfig, ProducerSide, TransactionalIds,
+};
 pub use keys::KeyHash;
 pub use member::MemberConfig;
-pub use rd_member::RdMemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
+pub use rd_member::RdMemberConfig;
 pub use reader::{ReaderApp, ReaderAppConfig, ReaderClientConfig};
 pub use shoppers::{EPOCH, Planned, Shoppers, Shopping, session_key};
 pub use transactional::Batching;

@@ -3,8 +3,7 @@
 use super::reader::{CONSUME, THREADS};
 use super::{APP, tell_moved};
 use crate::base::{
-    Addr, Cx, Event, Input, Lane, Layer, Nanos, Offset, Port, Shown, Signal, SimTime, SmallMap,
-    TopicPartition,
+    Addr, Cx, Event, Input, Lane, Layer, Nanos, Offset, Port, Shown, Signal, SimTime, SmallMap, TopicPartition,
 };
 use crate::kafka::client::Slice;
 use crate::kafka::client::rdkafka::{RdConfig, RdNetwork, RdNetworkClient};

@@ -13,9 +13,9 @@ pub const SCHEMA: &str = r#"{"type":"record","name":"ShopperEvent","fields":[
 {"name":"event_type","type":{"type":"enum","name":"EventType","symbols":["view","cart","checkout","purchase"]}},
 {"name":"event_time","type":{"type":"long","logicalType":"timestamp-millis"}},
 {"name":"cents","type":["null","int"]}]}"#;
-/// A schema with the same number of bytes for the same fields, and other names: what a registry that mixes ids up gives out.
+/// Somebody else's schema: what a registry that mixes ids up gives out. No event can be read with it to its end.
 pub const OTHER_SCHEMA: &str = r#"{"type":"record","name":"Refund","fields":[
-{"name":"order","type":"string"},{"name":"reason","type":"string"},{"name":"at","type":"long"}]}"#;
+{"name":"order","type":"string"},{"name":"amount","type":"double"},{"name":"reason","type":"string"}]}"#;
 
 /// Bytes of a record besides its value: lengths, deltas, and the key of a session.
 const AROUND: u32 = 20;
@@ -36,7 +36,8 @@ fn kind_of(row: &Row) -> usize {
 
 /// The row as one that travels in Avro, under a schema's id, with the size that its bytes have.
 pub fn as_avro(row: Row, schema: u32) -> Row {
-    let mut row = Row { cols: [row.cols[0], row.cols[1] | i64::from(schema) << SCHEMA_SHIFT, row.cols[2], row.cols[3]], ..row };
+    let mut row =
+        Row { cols: [row.cols[0], row.cols[1] | i64::from(schema) << SCHEMA_SHIFT, row.cols[2], row.cols[3]], ..row };
     let mut bytes = Vec::with_capacity(64);
     write(&row, &mut bytes);
     row.raw = Span { start: 0, len: bytes.len() as u32 };
@@ -102,7 +103,6 @@ fn damage(id: i64, value: &mut [u8], start: usize) -> Option<usize> {
     None
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +131,16 @@ mod tests {
             }
         }
         assert!(seal(&[Row::default()]).is_none());
+    }
+
+    #[test]
+    fn with_the_other_schema_no_event_can_be_read() {
+        let other = Shape::parse(OTHER_SCHEMA).unwrap();
+        for cents in [0, 1, 77, 1_999, 250_000] {
+            let (rows, bytes) = seal(&[row(5, cents, false)]).unwrap();
+            let frame = unframe(&bytes[..rows[0].raw.len as usize]).unwrap();
+            assert!(decode(&other, frame.body, Library::Java).is_err(), "{cents} cents");
+        }
     }
 
     #[test]

@@ -54,7 +54,11 @@ impl Registry {
     /// Takes an input.
     pub fn step<W>(&mut self, input: Input<Message>, cx: &mut Cx<'_, Message, W>) {
         match input {
-            Input::Message { conn, message: Message::Request { correlation, body: Request::Registry(request) }, .. } => {
+            Input::Message {
+                conn,
+                message: Message::Request { correlation, body: Request::Registry(request) },
+                ..
+            } => {
                 let reply = self.answer(&request);
                 cx.work(self.config.request);
                 cx.send(conn, Message::Reply { correlation, body: Reply::Registry(reply) });
@@ -81,9 +85,7 @@ impl Registry {
                     _ => own,
                 };
                 match told {
-                    Some(schema) => {
-                        RegistryReply { status: 200, code: 0, id: *id, schema: Some(Arc::clone(schema)) }
-                    }
+                    Some(schema) => RegistryReply { status: 200, code: 0, id: *id, schema: Some(Arc::clone(schema)) },
                     None => RegistryReply::refused(404, 40_403),
                 }
             }

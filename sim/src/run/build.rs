@@ -325,7 +325,7 @@ fn producer_client(
         },
         Profile::Java | Profile::Java34 => {
             ProducerClientConfig::Java(Box::new(java_producer(app.profile, &app.config, bootstrap)))
-        },
+        }
     }
 }
 

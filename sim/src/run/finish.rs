@@ -159,7 +159,8 @@ fn why(run: &Run, from: SimTime, to: SimTime) -> String {
     during.map_or_else(|| "no fault".into(), |f| format!("{} of {}", f.what, f.target))
 }
 fn liveness(run: &Run, findings: &Findings) -> BTreeMap<String, Liveness> {
-    let mut checks = vec!["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
+    let mut checks =
+        vec!["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
     checks.extend((!run.scenario.gatekeepers.is_empty()).then_some("gatekeeper-behind"));
     checks
         .into_iter()

@@ -36,7 +36,8 @@ impl Kind {
     }
     /// Partitions, replicas and min ISR, as the first node is configured.
     fn shape(self, c: &Config) -> (u16, u16, u16) {
-        let of = |partitions, replicas, min_isr| (c.int(partitions) as u16, c.int(replicas) as u16, c.int(min_isr) as u16);
+        let of =
+            |partitions, replicas, min_isr| (c.int(partitions) as u16, c.int(replicas) as u16, c.int(min_isr) as u16);
         match self {
             Self::TransactionState => of(
                 "transaction.state.log.num.partitions",

@@ -65,7 +65,11 @@ impl Scenario {
     /// Every partition of some topics.
     pub fn partitions_of(&self, topics: &[TopicId]) -> Arc<[TopicPartition]> {
         let of = |t: &TopicId| (*t, self.topics[usize::from(t.0)].assignment.len() as u16);
-        topics.iter().map(of).flat_map(|(topic, n)| (0..n).map(move |partition| TopicPartition { topic, partition })).collect()
+        topics
+            .iter()
+            .map(of)
+            .flat_map(|(topic, n)| (0..n).map(move |partition| TopicPartition { topic, partition }))
+            .collect()
     }
 }
 

@@ -183,8 +183,16 @@ mod tests {
         let groups = ["billing".to_owned()];
         let (applications, groups) = (&applications, &groups);
         let (gatekeepers, registries, machines) = (&[][..], 0, &[][..]);
-        let names =
-            Names { brokers: 3, topics: &topics, applications, readers: &[], groups, gatekeepers, registries, machines };
+        let names = Names {
+            brokers: 3,
+            topics: &topics,
+            applications,
+            readers: &[],
+            groups,
+            gatekeepers,
+            registries,
+            machines,
+        };
         assert_eq!(names.target("coordinator of group billing"), Ok(Target::CoordinatorOfGroup(0)));
         assert_eq!(names.target("controller"), Ok(Target::Controller));
         assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));

@@ -96,17 +96,15 @@ impl Source {
     pub(super) fn poll(&mut self, now: Millis) -> Polled {
         match self {
             Self::Java { retry_at, .. } if now < *retry_at => Polled::Nothing,
-            Self::Java { net, consumer, retry_at, .. } => {
-                match consumer.poll(now, &mut **net) {
-                    Ok(Some(fetched)) if fetched.records > 0 => Polled::Records(fetched.slices),
-                    Ok(_) => Polled::Nothing,
-                    Err(error) if is_final(&error) => Polled::Ended,
-                    Err(_) => {
-                        *retry_at = now + Millis(100);
-                        Polled::Nothing
-                    }
+            Self::Java { net, consumer, retry_at, .. } => match consumer.poll(now, &mut **net) {
+                Ok(Some(fetched)) if fetched.records > 0 => Polled::Records(fetched.slices),
+                Ok(_) => Polled::Nothing,
+                Err(error) if is_final(&error) => Polled::Ended,
+                Err(_) => {
+                    *retry_at = now + Millis(100);
+                    Polled::Nothing
                 }
-            }
+            },
             Self::Librdkafka { consumer, member, .. } => {
                 let mut consumed = Vec::new();
                 let taken = consumer.consume(CONSUME, &mut consumed);

@@ -13,7 +13,7 @@ mod slice;
 
 pub use super::hash_order::TopicHashes;
 pub use cluster::{ClusterView, Leader};
-pub use moved::Moved;
 pub use hash::{consistent_random, crc32, murmur2, partition_for_hash};
+pub use moved::Moved;
 pub use network::{Completed, Lost, Network, Outcome};
 pub use slice::Slice;

@@ -117,7 +117,9 @@ fn consumer(config: &Config) -> Vec<Conflict> {
     }
     if config.text("group.id").is_empty() {
         // Without a group nothing of it has an effect.
-        for key in ["group.instance.id", "partition.assignment.strategy", "enable.auto.commit", "auto.commit.interval.ms"] {
+        for key in
+            ["group.instance.id", "partition.assignment.strategy", "enable.auto.commit", "auto.commit.interval.ms"]
+        {
             let off = key == "enable.auto.commit" && !config.flag(key);
             if config.is_set(key) && !off {
                 list.push(conflict(key, "has an effect in a group alone: set group.id"));

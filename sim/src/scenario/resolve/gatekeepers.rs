@@ -40,7 +40,11 @@ impl Resolver<'_> {
             if let Some(TopicId(t)) = input
                 && raw.topics[usize::from(t)].values.is_rows()
             {
-                self.advise(&path("input"), "the values of the input are not Avro", "set `values = \"avro\"` at the topic");
+                self.advise(
+                    &path("input"),
+                    "the values of the input are not Avro",
+                    "set `values = \"avro\"` at the topic",
+                );
             }
             if valid == dead_letters || valid == input || dead_letters == input {
                 self.say(&path("valid"), "input, valid rows and dead letters are three topics");

@@ -1,11 +1,11 @@
 //! The request handler of clients and followers (`KafkaApis`).
 
-use crate::registry::messages::RegistryReply;
 use super::{Node, NodeCx};
 use crate::base::{ConnEvent, ConnId, Input, Nanos, ProducerEpoch, ProducerId};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker_messages::BrokerRequest;
 use crate::kafka::messages::{InitProducerIdReply, Message, Reply, Request};
+use crate::registry::messages::RegistryReply;
 
 impl Node {
     pub(super) fn broker_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {

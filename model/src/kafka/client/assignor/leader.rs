@@ -37,9 +37,8 @@ pub fn divide(
         ProtocolMetadata::Opaque(_) => Subscription::default(),
     };
     let members: Members = members.iter().map(|m| (Arc::clone(&m.id), subscription(m))).collect();
-    let number = |(name, partition): NamedPartition| {
-        numbers.get(&name).map(|topic| TopicPartition { topic: *topic, partition })
-    };
+    let number =
+        |(name, partition): NamedPartition| numbers.get(&name).map(|topic| TopicPartition { topic: *topic, partition });
     let given = |list: Vec<NamedPartition>| MemberAssignment::Partitions(list.into_iter().filter_map(number).collect());
     assignor.assign(&topics, &members).into_iter().map(|(id, list)| (id, given(list))).collect()
 }

@@ -235,8 +235,7 @@ impl ProducerBatch {
         let rows = &mut self.rows;
         self.sealed
             .get_or_insert_with(|| {
-                let (sealed, raw) =
-                    payload::seal(rows).unwrap_or_else(|| (rows[..].into(), Arc::default()));
+                let (sealed, raw) = payload::seal(rows).unwrap_or_else(|| (rows[..].into(), Arc::default()));
                 let batch = Batch::data(sealed, raw, tag, transactional);
                 rows.clear();
                 Arc::new(batch)

@@ -37,7 +37,15 @@ pub struct SubscribedConsumer {
 impl SubscribedConsumer {
     /// A consumer that has not joined yet.
     pub const fn new(consumer: JavaConsumer, member: GroupMember, poll_timeout: Millis) -> Self {
-        Self { consumer, member, poll_timeout, deadline: None, blocked: false, stood: SmallMap::new(), moved: Vec::new() }
+        Self {
+            consumer,
+            member,
+            poll_timeout,
+            deadline: None,
+            blocked: false,
+            stood: SmallMap::new(),
+            moved: Vec::new(),
+        }
     }
     /// Its membership.
     pub const fn member(&self) -> &GroupMember {

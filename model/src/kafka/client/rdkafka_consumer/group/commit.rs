@@ -8,7 +8,9 @@ use crate::kafka::client::rdkafka::RdNetwork;
 use crate::kafka::client::rdkafka_consumer::Start;
 use crate::kafka::client::{Moved, Slice};
 use crate::kafka::coordinator::group::Name;
-use crate::kafka::coordinator::group::messages::{FetchedOffset, GroupRequest, OffsetCommitRequest, OffsetFetchRequest};
+use crate::kafka::coordinator::group::messages::{
+    FetchedOffset, GroupRequest, OffsetCommitRequest, OffsetFetchRequest,
+};
 use crate::kafka::messages::{OffsetSpec, Request};
 use std::sync::Arc;
 
@@ -128,7 +130,8 @@ impl RdMember {
         let unstable = offsets.iter().any(|(_, error, _)| *error == E::UnstableOffsetCommit);
         if !whole.is_ok() || unstable {
             self.commits.tries += 1;
-            let gives_up = unstable && self.commits.tries >= TRIES_OF_OLD && !self.fixes.has(Fix::UnstableOffsetsRetried);
+            let gives_up =
+                unstable && self.commits.tries >= TRIES_OF_OLD && !self.fixes.has(Fix::UnstableOffsetsRetried);
             if !gives_up {
                 self.commits.look_up_later(&asked, now);
             }

@@ -229,7 +229,14 @@ impl RdMember {
         self.moved.extend(self.owned.iter().map(|tp| Moved::Assigned(*tp, generation)));
     }
     /// Gives partitions up; those that are not lost are committed, as far as the application has come.
-    fn give_up(&mut self, partitions: &[TopicPartition], lost: bool, now: Millis, c: &mut RdConsumer, net: &mut RdNetwork) {
+    fn give_up(
+        &mut self,
+        partitions: &[TopicPartition],
+        lost: bool,
+        now: Millis,
+        c: &mut RdConsumer,
+        net: &mut RdNetwork,
+    ) {
         c.remove(partitions);
         if !lost {
             self.commit_stored(Some(partitions), now, net);
