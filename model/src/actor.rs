@@ -1,6 +1,6 @@
 //! Every process that can be simulated: the world holds one enum, no boxed traits.
 
-use crate::app::{ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
+use crate::app::{Gatekeeper, GatekeeperConfig, ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
 use crate::base::{Cx, Disk, FileId, Input, Lane, Port, Process, Stream};
 use crate::flink::runtime::job_manager::{JobManager, JobManagerConfig};
 use crate::flink::runtime::task_manager::{TaskManager, TaskManagerConfig};
@@ -8,6 +8,7 @@ use crate::kafka::broker::node::Node;
 use crate::kafka::broker::node::config::NodeConfig;
 use crate::kafka::broker::node::disk::{NodeDisk, NodeWrite};
 use crate::kafka::messages::Message;
+use crate::registry::process::{Registry, RegistryConfig};
 use std::sync::Arc;
 
 /// How an actor is started.
@@ -23,6 +24,10 @@ pub enum ActorConfig {
     JobManager(Arc<JobManagerConfig>),
     /// A TaskManager.
     TaskManager(Arc<TaskManagerConfig>),
+    /// A gatekeeper.
+    Gatekeeper(Arc<GatekeeperConfig>),
+    /// A schema registry.
+    Registry(Arc<RegistryConfig>),
 }
 
 /// An actor's disk. Which kind it is shows with the first write.
@@ -84,6 +89,10 @@ pub enum Actor {
     JobManager(Box<JobManager>),
     /// A TaskManager.
     TaskManager(Box<TaskManager>),
+    /// A gatekeeper.
+    Gatekeeper(Box<Gatekeeper>),
+    /// A schema registry.
+    Registry(Box<Registry>),
 }
 impl Actor {
     /// The node, if it is one.
@@ -97,6 +106,13 @@ impl Actor {
     pub fn producer(&self) -> Option<&ProducerApp> {
         match self {
             Self::Producer(app) => Some(app),
+            _ => None,
+        }
+    }
+    /// The gatekeeper, if it is one.
+    pub fn gatekeeper(&self) -> Option<&Gatekeeper> {
+        match self {
+            Self::Gatekeeper(app) => Some(app),
             _ => None,
         }
     }
@@ -138,6 +154,8 @@ impl Process for Actor {
             ActorConfig::Reader(config) => Self::Reader(Box::new(ReaderApp::start(config, cx))),
             ActorConfig::JobManager(config) => Self::JobManager(Box::new(JobManager::start(config, cx))),
             ActorConfig::TaskManager(config) => Self::TaskManager(Box::new(TaskManager::start(config, cx))),
+            ActorConfig::Gatekeeper(config) => Self::Gatekeeper(Box::new(Gatekeeper::start(config, cx))),
+            ActorConfig::Registry(config) => Self::Registry(Box::new(Registry::start(config, cx))),
         }
     }
     fn step(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, NodeWrite>) {
@@ -147,6 +165,8 @@ impl Process for Actor {
             Self::Reader(app) => app.step(input, cx),
             Self::JobManager(manager) => manager.step(port, &input, cx),
             Self::TaskManager(manager) => manager.step(port, input, cx),
+            Self::Gatekeeper(app) => app.step(input, cx),
+            Self::Registry(registry) => registry.step(input, cx),
         }
     }
     fn lane(&self, port: Port) -> Lane {
@@ -156,6 +176,8 @@ impl Process for Actor {
             Self::Reader(app) => app.lane(port),
             Self::JobManager(manager) => manager.lane(port),
             Self::TaskManager(manager) => manager.lane(port),
+            Self::Gatekeeper(app) => app.lane(port),
+            Self::Registry(registry) => registry.lane(port),
         }
     }
 }

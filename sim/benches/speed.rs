@@ -6,6 +6,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark measures the host it runs on")]
 #![allow(missing_docs, reason = "not a library")]
 
+use model::base::{EventTime, Row};
+use model::registry::{Library, Shape, decode, payload, unframe};
 use sim::host::{Drive, Host};
 use sim::run::{Run, finish};
 use sim::scenario::{Loaded, load};
@@ -95,6 +97,7 @@ fn row(what: &str, value: impl Display, goal: &str) -> Result<(), String> {
 fn everything(callgrind: bool, full: bool) -> Result<(), String> {
     say(format_args!("{SCENARIO}, seed {SEED}, {} build", if cfg!(debug_assertions) { "debug" } else { "release" }))?;
     wall()?;
+    avro()?;
     flat()?;
     memory()?;
     if !callgrind {
@@ -113,6 +116,34 @@ fn clock(begun: Instant) -> f64 {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = spent.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
     nanos.map_or_else(|| begun.elapsed().as_secs_f64(), |ns| ns / 1e9)
+}
+
+/// Avro, each way: at most half a microsecond an event.
+fn avro() -> Result<(), String> {
+    const EVENTS: usize = 200_000;
+    let base = Instant::now();
+    let shape = Shape::parse(payload::SCHEMA).map_err(|e| e.to_string())?;
+    let plain =
+        |id: i64| Row { time: EventTime(1_700_000_000_000 + id), cols: [id, id & 3, id & 0xFFF, 0], ..Row::default() };
+    let begun = clock(base);
+    let rows: Vec<Row> = (0..EVENTS as i64).map(|id| payload::as_avro(plain(id), 1)).collect();
+    let sealed: Vec<_> = rows.chunks(50).filter_map(payload::seal).collect();
+    let encoded = clock(base);
+    let mut good = 0;
+    for (rows, bytes) in &sealed {
+        for row in rows.iter() {
+            let value = &bytes[row.raw.start as usize..(row.raw.start + row.raw.len) as usize];
+            let frame = unframe(value).map_err(|e| e.to_string())?;
+            good += usize::from(decode(&shape, frame.body, Library::Java).is_ok());
+        }
+    }
+    let decoded = clock(base);
+    if good != EVENTS {
+        return Err(format!("{good} of {EVENTS} events were decoded"));
+    }
+    let each = |from: f64, to: f64| format!("{:.2} us", (to - from) * 1e6 / EVENTS as f64);
+    row("Avro, encoding one event (its size, then its bytes)", each(begun, encoded), "0.5 us")?;
+    row("Avro, decoding one event", each(encoded, decoded), "0.5 us")
 }
 
 fn wall() -> Result<(), String> {

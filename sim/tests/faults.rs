@@ -357,9 +357,9 @@ fn a_broker_forgets_a_topic_for_a_time() {
     // The reader is killed and starts again: whoever it asks first has forgotten the topic.
     let mut r = run("[[faults]]\nkind = \"forget-topic\"\ntopics = [\"events\"]\nat = \"5 s\"\nduration = \"10 s\"\n\
          [[faults]]\nkind = \"kill\"\ntarget = \"reader check\"\nat = \"6 s\"\nrestart-after = \"500 ms\"\n");
-    let reader = r.stage.readers[0];
+    let reader = r.stage.readers[0][0];
     until(&mut r, 14_900);
-    assert_eq!(r.world.incarnation(reader[0]).0, 2);
+    assert_eq!(r.world.incarnation(reader).0, 2);
     assert_eq!(log(&r).len(), 3);
     until(&mut r, 20_000);
     assert_eq!(log(&r)[3], (15_000, "forget-topic", Ends));

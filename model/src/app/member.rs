@@ -70,6 +70,8 @@ pub(super) struct JavaMember {
     in_hand: Vec<Slice>,
     /// Records are in hand and not looked at yet.
     fresh: bool,
+    /// It works on some.
+    undone: bool,
     handed_over: VecDeque<Vec<Slice>>,
     terminated: bool,
     retry_at: Millis,
@@ -97,6 +99,7 @@ impl JavaMember {
             stage: Stage::Polling,
             in_hand: Vec::new(),
             fresh: false,
+            undone: false,
             handed_over: VecDeque::new(),
             terminated: false,
             retry_at: Millis::ZERO,
@@ -112,6 +115,9 @@ impl JavaMember {
     }
     pub(super) fn position(&self, tp: TopicPartition) -> Option<Offset> {
         self.consumer.position(tp)
+    }
+    pub(super) fn is_busy(&self) -> bool {
+        !self.in_hand.is_empty() || !self.handed_over.is_empty() || self.undone
     }
     pub(super) fn owns(&self, tp: TopicPartition) -> bool {
         self.consumer.member().assigned().contains(&tp)
@@ -232,6 +238,7 @@ impl JavaMember {
         }
         let slices = std::mem::take(&mut self.in_hand);
         if slices.is_empty() {
+            self.undone = false;
             return self.after_work(cx);
         }
         if self.config.hand_over {
@@ -241,6 +248,7 @@ impl JavaMember {
             return;
         }
         let busy = self.deliver(&slices, cx);
+        self.undone = true;
         cx.wake_port(APP, Some(cx.now + busy + self.poll_every));
     }
     fn after_work<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
@@ -257,6 +265,7 @@ impl JavaMember {
     }
     /// The worker takes the next records.
     fn work_off<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.undone = !self.handed_over.is_empty();
         if let Some(slices) = self.handed_over.pop_front() {
             let busy = self.deliver(&slices, cx);
             cx.wake_port(WORKER, Some(cx.now + busy));
@@ -276,7 +285,7 @@ impl JavaMember {
 }
 
 /// Whether the application cannot go on after this: it is fenced, or told to find its place by itself.
-fn is_final(error: &PollError) -> bool {
+pub(super) fn is_final(error: &PollError) -> bool {
     matches!(
         error,
         PollError::Group(GroupError::Code(

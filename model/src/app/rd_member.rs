@@ -88,6 +88,9 @@ impl RdReader {
     pub(super) fn position(&self, tp: TopicPartition) -> Option<Offset> {
         self.consumer.stands_at(tp)
     }
+    pub(super) fn is_busy(&self) -> bool {
+        self.stage == Stage::Working || self.consumer.queue().messages() > 0
+    }
     pub(super) fn owns(&self, tp: TopicPartition) -> bool {
         self.member.owned().contains(&tp)
     }

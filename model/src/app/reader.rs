@@ -274,6 +274,14 @@ impl ReaderApp {
     pub fn partitions(&self) -> &[TopicPartition] {
         &self.config.partitions
     }
+    /// Whether it has records that it has not worked on yet.
+    pub fn is_busy(&self) -> bool {
+        match &self.client {
+            Client::Member(member) => member.is_busy(),
+            Client::RdMember(member) => member.is_busy(),
+            _ => false,
+        }
+    }
     /// Whether it reads a partition now.
     pub fn owns(&self, tp: TopicPartition) -> bool {
         match &self.client {

@@ -50,6 +50,8 @@ pub enum Signal {
     HideTopic(TopicId, u32),
     /// To a broker: the topic is there again.
     ShowTopic(TopicId),
+    /// To a schema registry: answer everything with this HTTP status; 200: with another schema; 0: truly again.
+    Answer(u16),
 }
 
 impl Feed for Signal {
@@ -63,6 +65,7 @@ impl Feed for Signal {
             Self::ElectPreferredOf(_) => 6,
             Self::HideTopic(..) => 7,
             Self::ShowTopic(_) => 8,
+            Self::Answer(_) => 9,
         });
         match *self {
             Self::ElectPreferredOf(topic) | Self::ShowTopic(topic) => chain.u16(topic.0),
@@ -70,6 +73,7 @@ impl Feed for Signal {
                 chain.u16(topic.0);
                 chain.u32(answers);
             }
+            Self::Answer(status) => chain.u16(status),
             Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) => {}
         }
     }

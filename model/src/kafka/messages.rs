@@ -11,6 +11,7 @@ use crate::base::{
     Addr, Batch, BrokerEpoch, BrokerId, Chain, Feed, Foreign, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId,
     TopicId, TopicPartition, Wire,
 };
+use crate::registry::messages::{RegistryReply, RegistryRequest};
 use std::sync::Arc;
 
 /// A request or its answer. Answers come on the connection of the request, with its correlation id.
@@ -61,6 +62,8 @@ pub enum Request {
     Group(GroupRequest),
     /// Of another broker.
     Broker(BrokerRequest),
+    /// To a schema registry, over HTTP.
+    Registry(RegistryRequest),
 }
 
 /// An answer.
@@ -92,6 +95,8 @@ pub enum Reply {
     Group(GroupReply),
     /// To [`Request::Broker`].
     Broker(BrokerReply),
+    /// To [`Request::Registry`].
+    Registry(RegistryReply),
 }
 
 /// Asks for leaders. `None` asks for all topics.
@@ -308,6 +313,7 @@ impl Request {
             Self::Coordinator(r) => r.name(),
             Self::Group(r) => r.name(),
             Self::Broker(r) => r.name(),
+            Self::Registry(r) => r.name(),
         }
     }
     /// Its answer may take at least so long, whatever `request.timeout.ms` says: a JoinGroup waits for the other members
@@ -334,6 +340,7 @@ impl Request {
             Self::Coordinator(r) => r.key(),
             Self::Group(r) => r.key(),
             Self::Broker(r) => r.key(),
+            Self::Registry(r) => r.key(),
         }
     }
 }
@@ -353,6 +360,7 @@ impl Reply {
             Self::Coordinator(r) => r.key(),
             Self::Group(r) => r.key(),
             Self::Broker(r) => r.key(),
+            Self::Registry(_) => 124,
         }
     }
 }
@@ -375,6 +383,7 @@ impl Wire for Message {
                     Request::Coordinator(r) => r.bytes(),
                     Request::Group(r) => r.bytes(),
                     Request::Broker(r) => r.bytes(),
+                    Request::Registry(r) => r.bytes(),
                 },
                 Self::Reply { body, .. } => match body {
                     Reply::ApiVersions => 600,
@@ -390,6 +399,7 @@ impl Wire for Message {
                     Reply::Coordinator(r) => r.bytes(),
                     Reply::Group(r) => r.bytes(),
                     Reply::Broker(r) => r.bytes(),
+                    Reply::Registry(r) => r.bytes(),
                 },
                 Self::Foreign(m) => m.bytes(),
             }
@@ -418,6 +428,7 @@ impl Wire for Message {
                 Reply::Coordinator(r) => r.name(),
                 Reply::Group(r) => r.name(),
                 Reply::Broker(r) => r.name(),
+                Reply::Registry(_) => "Schema",
             },
             Self::Foreign(m) => m.name(),
         }
@@ -489,6 +500,7 @@ impl Feed for Request {
             Self::Coordinator(r) => r.feed(c),
             Self::Group(r) => r.feed(c),
             Self::Broker(r) => r.feed(c),
+            Self::Registry(r) => r.feed(c),
         }
     }
 }
@@ -571,6 +583,7 @@ impl Feed for Reply {
             Self::Coordinator(r) => r.feed(c),
             Self::Group(r) => r.feed(c),
             Self::Broker(r) => r.feed(c),
+            Self::Registry(r) => r.feed(c),
         }
     }
 }

@@ -2,15 +2,20 @@
 //! each accepts or refuses in its own way, and sometimes reads other values: that decides what becomes a dead letter and what
 //! goes through.
 
+mod client;
 mod decode;
 mod encode;
 mod error;
 mod frame;
 mod java;
+pub mod messages;
+pub mod payload;
+pub mod process;
 mod read;
 mod schema;
 mod utf8;
 
+pub use client::{RegistryClient, RegistryClientConfig, RegistryError};
 pub use decode::{Decoded, decode};
 pub use encode::encode;
 pub use error::{DecodeError, Library};

@@ -352,7 +352,7 @@ impl Bench {
             "offsets" => {
                 let from = TopicPartition { topic: TopicId(1), partition: partition(&item[1]) };
                 let offsets = vec![(from, Offset(item[2].as_i64().unwrap_or(0)))];
-                let group = GroupMetadata { group: GroupId(0), generation: -1 };
+                let group = GroupMetadata::of_group(GroupId(0));
                 self.call("offsets", |s| s.send_offsets(offsets, group, Millis::MAX));
             }
             "begin" => {

@@ -1,6 +1,6 @@
 //! What the judge is shown when a run is over.
 
-use super::{Excuses, Ledger};
+use super::{Excuses, Ledger, Sent};
 use model::base::{BrokerId, Nanos, Offset, ProcessId, ProducerId, SimTime, TopicPartition};
 use model::kafka::log::Entry;
 use std::collections::BTreeMap;
@@ -20,6 +20,25 @@ pub struct TopicInfo {
     pub unclean: bool,
     /// Holds events of the workload; internal topics do not.
     pub events: bool,
+    /// What a gatekeeper makes of another topic.
+    pub derived: Option<Derived>,
+}
+/// Rows that a gatekeeper has sent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// The topic that it reads, by number.
+    pub from: u16,
+    /// Of its rows the poison, else the others.
+    pub poison: bool,
+}
+impl TopicInfo {
+    /// Whether an event belongs here; `topic` is this topic's number.
+    pub fn holds(&self, topic: u16, sent: &Sent) -> bool {
+        match self.derived {
+            Some(derived) => sent.topic == derived.from && (sent.flags & Sent::POISON != 0) == derived.poison,
+            None => sent.topic == topic,
+        }
+    }
 }
 
 /// Who plays which part.
@@ -111,6 +130,8 @@ pub struct Evidence<'a> {
     pub down: Vec<ProcessId>,
     /// Producers that gave up for good, by number.
     pub fatal: Vec<u16>,
+    /// Partitions that a gatekeeper has not finished with.
+    pub behind: Vec<(TopicPartition, String)>,
 }
 
 impl Evidence<'_> {

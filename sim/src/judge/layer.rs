@@ -209,6 +209,11 @@ impl Law for LayerLaw {
             self.scan(end, *tp, in_topic.entry(tp.topic.0).or_default());
         }
         for (topic, held) in &in_topic {
+            if end.topics[usize::from(*topic)].derived.is_some() {
+                let count = self.derived(end, *topic, &in_topic, findings);
+                self.counts.insert(end.topics[usize::from(*topic)].name.clone(), count);
+                continue;
+            }
             // A send that failed may be in the log or not: both are allowed, as of one that died with its sender. One that is
             // undecided counts as missing.
             let expected = |g: u32| end.ledger.get(g).is_some_and(|s| s.topic == *topic) && !self.may_miss(g);
@@ -223,9 +228,8 @@ impl Law for LayerLaw {
             let seen = &self.read[number];
             let start = LayerCount { unexpected: self.unexpected_reads[number], ..LayerCount::default() };
             let readable = |g: u32| {
-                let sent = end.ledger.get(g).filter(|s| reader.topics.contains(&s.topic));
-                let topic = sent.and_then(|s| in_topic.get(&s.topic));
-                topic.is_some_and(|t| t.seen.get(g as usize).is_some_and(|n| n.times() > 0))
+                let mut read = reader.topics.iter().filter_map(|t| in_topic.get(t));
+                read.any(|t| t.seen.get(g as usize).is_some_and(|n| n.times() > 0))
             };
             let count = self.account(end.ledger, seen, readable, start);
             let mut say = Say { end, findings, layer: &reader.name };
@@ -292,7 +296,8 @@ impl LayerLaw {
         for entry in readable {
             for (row, at) in entry.batch.rows.iter().zip(0..).filter(|(r, _)| r.ghost != Ghost::NONE) {
                 let g = row.ghost.open();
-                if end.ledger.get(g).is_some_and(|sent| sent.topic == tp.topic.0) {
+                let info = &end.topics[usize::from(tp.topic.0)];
+                if end.ledger.get(g).is_some_and(|sent| info.holds(tp.topic.0, &sent)) {
                     let fate = self.fate(g);
                     let in_place = fate.partition == tp.partition && fate.offset() == Some(entry.base.plus(at));
                     seen.grow(g as usize).add(in_place);
@@ -344,6 +349,36 @@ impl LayerLaw {
         }
     }
 
+    /// Of a topic that a gatekeeper fills: every row of its kind that can be read in the input, as often as it is there, and no
+    /// other.
+    fn derived(
+        &self,
+        end: &Evidence<'_>,
+        topic: u16,
+        in_topic: &BTreeMap<u16, Topic>,
+        findings: &mut Findings,
+    ) -> LayerCount {
+        let info = &end.topics[usize::from(topic)];
+        let empty = Topic::default();
+        let held = &in_topic[&topic];
+        let input = info.derived.and_then(|d| in_topic.get(&d.from)).unwrap_or(&empty);
+        let expected = |g: u32| end.ledger.get(g).is_some_and(|s| info.holds(topic, &s)) && input.times(g).0 > 0;
+        let count = self.account(end.ledger, &held.seen, expected, held.count);
+        let mut say = Say { end, findings, layer: &info.name };
+        say.unexpected(&count);
+        let lost = || end.excuses.losses().iter().find_map(|l| l.excuse);
+        for (sent, g) in end.ledger.iter().zip(0u32..).filter(|(s, _)| info.holds(topic, s)) {
+            let tp = TopicPartition::new(sent.topic, self.fate(g).partition);
+            let (there, (times, _)) = (input.times(g).0, held.times(g));
+            if times > there.max(1) {
+                say.event("passed-twice", g, Some(tp), lost(), "was passed on more often than it is there");
+            } else if times < there {
+                say.event("not-passed", g, Some(tp), lost(), "is in the input and was not passed on");
+            }
+        }
+        count
+    }
+
     /// Of a reader: events it was given more often than they are there, and readable ones it was not given.
     fn reader(
         &self,
@@ -354,6 +389,7 @@ impl LayerLaw {
         readable: impl Fn(u32) -> bool,
     ) {
         let committed = say.end.cast.readers[usize::from(number)].committed;
+        let reader_topics = &say.end.cast.readers[usize::from(number)].topics;
         // Once is once too often where a reader of committed data was given what is not committed; another reader is given
         // what is hidden from it as well.
         let may_be_hidden = in_topic.values().any(|t| !t.hidden.is_empty());
@@ -362,7 +398,8 @@ impl LayerLaw {
             if times == 1 && !may_be_hidden {
                 continue;
             }
-            let (stored, hidden) = in_topic.get(&sent.topic).map_or((0, 0), |t| t.times(g));
+            let read = reader_topics.iter().filter_map(|t| in_topic.get(t)).map(|t| t.times(g));
+            let (stored, hidden) = read.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
             let tp = TopicPartition::new(sent.topic, self.fate(g).partition);
             if committed && hidden > 0 && times > stored {
                 let excuse = Self::decision_lost(say.end, tp);

@@ -53,6 +53,9 @@ impl Law for LivenessLaw {
             partition(end, *tp, others_down, &mut out);
         }
         if !others_down {
+            for (tp, text) in &end.behind {
+                out.say("gatekeeper-behind", end.excuses.changed(*tp), Some(*tp), text.clone());
+            }
             for (process, broker) in &end.cast.brokers {
                 if !gone(process) && !end.unfenced.contains(broker) {
                     out.say("fenced", None, None, format!("broker {broker} is fenced"));

@@ -40,7 +40,7 @@ mod transactions;
 pub use chunked::Chunked;
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
-pub use evidence::{Cast, Evidence, ReaderInfo, Replica, TopicInfo};
+pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
 pub use groups::GroupLaw;

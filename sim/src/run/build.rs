@@ -2,7 +2,7 @@
 
 use super::Stage;
 use super::internal::{Internal, producers, transactional_ids};
-use crate::judge::{Cast, ReaderInfo, TopicInfo};
+use crate::judge::{Cast, Derived, ReaderInfo, TopicInfo};
 use crate::scenario::data::{Application, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
 use crate::world::{HostSpec, Link, World, WorldSpec};
@@ -108,7 +108,14 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         }
         stage.readers.push(instances);
     }
-    let topics = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
+    super::gatekeepers::add(scenario, &bootstrap, &mut world, &mut stage);
+    let mut topics: Vec<TopicInfo> = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
+    for gatekeeper in &scenario.gatekeepers {
+        let from = gatekeeper.consumer.topics[0].0;
+        for (topic, poison) in [(gatekeeper.valid, false), (gatekeeper.dead_letters, true)] {
+            topics[usize::from(topic.0)].derived = Some(Derived { from, poison });
+        }
+    }
     Built { world, stage, cast, topics }
 }
 
@@ -220,6 +227,7 @@ fn topic_info(topic: &crate::scenario::data::Topic) -> TopicInfo {
         min_isr: topic.config.int("min.insync.replicas") as u16,
         unclean: topic.config.flag("unclean.leader.election.enable"),
         events: true,
+        derived: None,
     }
 }
 
@@ -238,7 +246,7 @@ fn idempotent(app: &Application) -> bool {
     if app.profile == Profile::Librdkafka || c.is_set("enable.idempotence") {
         return c.flag("enable.idempotence");
     }
-    java_producer(app, &Arc::from([])).idempotent(Fixes::ALL)
+    java_producer(app.profile, c, &Arc::from([])).idempotent(Fixes::ALL)
 }
 /// The value of a key that one version of a client may lack.
 fn ms_or(c: &Config, name: &str, other: Millis) -> Millis {
@@ -251,14 +259,13 @@ fn acks(c: &Config) -> i8 {
         _ => -1,
     }
 }
-fn java_producer(app: &Application, bootstrap: &Arc<[Addr]>) -> ProducerConfig {
-    let c = &app.config;
+pub(super) fn java_producer(profile: Profile, c: &Config, bootstrap: &Arc<[Addr]>) -> ProducerConfig {
     let set = |name: &str| c.is_set(name).then(|| c.get(name));
     let number = |name: &str| match set(name) {
         Some(Setting::Int(n)) => Some(n),
         _ => None,
     };
-    let defaults = ProducerConfig::new(java(app.profile), Arc::clone(bootstrap));
+    let defaults = ProducerConfig::new(java(profile), Arc::clone(bootstrap));
     ProducerConfig {
         acks: set("acks").map(|_| acks(c)),
         enable_idempotence: set("enable.idempotence").map(|_| c.flag("enable.idempotence")),
@@ -323,7 +330,7 @@ fn producer_client(
                 transactional_id: Some(id),
                 transaction_timeout: app.config.ms("transaction.timeout.ms"),
                 transaction_version: features.int("transaction.version") as u8,
-                ..java_producer(app, bootstrap)
+                ..java_producer(app.profile, &app.config, bootstrap)
             })),
         };
         let batching = Batching { rows: t.rows, every: t.every, aborts_ppm: t.aborts_ppm };
@@ -336,11 +343,13 @@ fn producer_client(
             partitioner: partitioner(&app.config),
             partitions,
         },
-        Profile::Java | Profile::Java34 => ProducerClientConfig::Java(Box::new(java_producer(app, bootstrap))),
+        Profile::Java | Profile::Java34 => {
+            ProducerClientConfig::Java(Box::new(java_producer(app.profile, &app.config, bootstrap)))
+        }
     }
 }
 
-fn reader_config(
+pub(super) fn reader_config(
     reader: &Reader,
     number: u16,
     instance: usize,

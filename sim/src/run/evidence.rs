@@ -48,9 +48,34 @@ pub(super) fn caught_up(run: &Run) -> bool {
                         instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::reader)).peekable();
                     let reads = |reader: &ReaderApp| reader.partitions().contains(&tp);
                     up.peek().is_none_or(|first| !reads(first))
-                        || up.any(|reader| reader.owns(tp) && reader.position(tp) >= Some(log.last_stable()))
+                        || up.clone().all(|reader| !reader.is_busy())
+                            && up.any(|reader| reader.owns(tp) && reader.position(tp) >= Some(log.last_stable()))
                 })
         })
+}
+
+/// Partitions that a gatekeeper has not finished with, and by whom that shows.
+pub(super) fn gatekeepers_behind(run: &Run) -> Vec<(TopicPartition, String)> {
+    let Some(image) = newest_image(run) else { return Vec::new() };
+    let mut behind = Vec::new();
+    for (gatekeeper, instances) in run.scenario.gatekeepers.iter().zip(&run.stage.gatekeepers) {
+        let up: Vec<_> = instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::gatekeeper)).collect();
+        for tp in run.scenario.partitions_of(&gatekeeper.consumer.topics).iter().copied() {
+            let leader = image.partition(tp).map(|r| r.leader);
+            let log = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp));
+            let Some(end) = log.map(|p| p.log().last_stable()) else { continue };
+            let at = up.iter().filter_map(|g| g.position(tp)).max();
+            if at.is_none_or(|at| at < end) {
+                behind.push((tp, format!("{} of {tp} stands at {at:?} of {end}", gatekeeper.name)));
+            }
+        }
+        if let Some(tp) = run.scenario.partitions_of(&gatekeeper.consumer.topics).first()
+            && !up.iter().all(|g| g.is_idle())
+        {
+            behind.push((*tp, format!("{} has not committed what it has read", gatekeeper.name)));
+        }
+    }
+    behind
 }
 
 /// Gathers everything.
@@ -135,5 +160,6 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
         unfenced: unfenced.unwrap_or_default(),
         down: run.faults().left_down(),
         fatal,
+        behind: gatekeepers_behind(run),
     }
 }

@@ -10,6 +10,7 @@ use crate::show::outcome::{
     Violation, Work,
 };
 use crate::world::Digest;
+use model::actor::Actor;
 use model::base::SimTime;
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         layers: judge.layer.counts.iter().map(|(name, c)| (name.clone(), layer(run, name, c))).collect(),
         producers: producers(run),
         stalls: stalls(run, &judge.stalls),
-        liveness: liveness(&findings),
+        liveness: liveness(run, &findings),
         freshness_ms: freshness(run),
         faults: run
             .faults()
@@ -125,7 +126,18 @@ fn producers(run: &Run) -> BTreeMap<String, Producer> {
         let failed_sends = failed;
         (name.clone(), Producer { failed_sends, retries, acknowledged, fatal, fatal_errors, forgotten, transactions })
     };
-    run.cast.producers.iter().zip(0..).zip(transactional).map(producer).collect()
+    let mut all: BTreeMap<_, _> = run.cast.producers.iter().zip(0..).zip(transactional).map(producer).collect();
+    for (gatekeeper, instances) in run.scenario.gatekeepers.iter().zip(&run.stage.gatekeepers) {
+        for (n, process) in instances.iter().enumerate() {
+            let many = instances.len() > 1;
+            let name = if many { format!("{}-{n}", gatekeeper.name) } else { gatekeeper.name.clone() };
+            let counters = run.world.process(*process).and_then(Actor::gatekeeper).map(|g| g.counters());
+            let c = counters.unwrap_or_default();
+            let acknowledged = c.committed;
+            all.insert(name, Producer { acknowledged, retries: c.aborted, fatal: c.restarts, ..Producer::default() });
+        }
+    }
+    all
 }
 fn stalls(run: &Run, stalls: &Stalls) -> Vec<Stall> {
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
@@ -153,8 +165,10 @@ fn why(run: &Run, from: SimTime, to: SimTime) -> String {
         log.iter().rev().find(|f| f.at <= to && f.at >= from).or_else(|| log.iter().rev().find(|f| f.at <= from));
     during.map_or_else(|| "no fault".into(), |f| format!("{} of {}", f.what, f.target))
 }
-fn liveness(findings: &Findings) -> BTreeMap<String, Liveness> {
-    let checks = ["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
+fn liveness(run: &Run, findings: &Findings) -> BTreeMap<String, Liveness> {
+    let mut checks =
+        vec!["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
+    checks.extend((!run.scenario.gatekeepers.is_empty()).then_some("gatekeeper-behind"));
     checks
         .into_iter()
         .map(|check| {

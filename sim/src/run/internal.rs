@@ -1,8 +1,9 @@
 //! Kafka's own topics: there when somebody needs them.
 
 use crate::judge::TopicInfo;
-use crate::scenario::data::{Application, Scenario, spread};
+use crate::scenario::data::{Application, Gatekeeper, Scenario, TransactionalIds as Kinds, spread};
 use crate::scenario::keys::Config;
+use model::app::TransactionalIds;
 use model::base::{TopicId, TopicPartition};
 use model::kafka::broker::node::config::{BrokerConfig, TopicSpec};
 use model::kafka::coordinator::group::GroupCoordinatorConfig;
@@ -53,7 +54,9 @@ impl Kind {
 impl Internal {
     pub(super) fn of(scenario: &Scenario) -> Self {
         let made_up = scenario.made_up_ids.iter().cloned();
-        let transactional = made_up.len() > 0 || scenario.applications.iter().any(|a| a.transaction.is_some());
+        let transactional = made_up.len() > 0
+            || !scenario.gatekeepers.is_empty()
+            || scenario.applications.iter().any(|a| a.transaction.is_some());
         let kinds = [(Kind::TransactionState, transactional), (Kind::ConsumerOffsets, !scenario.groups.is_empty())];
         let there = kinds.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind);
         Self {
@@ -92,6 +95,7 @@ impl Internal {
                 min_isr,
                 unclean: false,
                 events: false,
+                derived: None,
             }
         })
     }
@@ -135,14 +139,45 @@ pub(super) fn producers(scenario: &Scenario) -> Vec<String> {
     names.collect()
 }
 
-/// The transactional id that each producer has or would have, by number.
+/// How many `transactional.id`s an instance has that takes a new one at each start.
+const FRESH_IDS: u32 = 64;
+
+/// The `transactional.id`s of a gatekeeper's instances, from number `first` on: one each, or one for all, or many each.
+pub(super) fn gatekeeper_ids(gatekeeper: &Gatekeeper, first: u32) -> Vec<(TransactionalIds, Vec<String>)> {
+    let name = &gatekeeper.name;
+    let instances = 0..gatekeeper.consumer.instances.len() as u32;
+    match gatekeeper.ids {
+        Kinds::Static => instances
+            .map(|n| (TransactionalIds::Static(TransactionalId(first + n)), vec![format!("{name}-{n}")]))
+            .collect(),
+        Kinds::Shared => instances
+            .map(|n| {
+                let own = if n == 0 { vec![name.clone()] } else { Vec::new() };
+                (TransactionalIds::Static(TransactionalId(first)), own)
+            })
+            .collect(),
+        Kinds::Random => instances
+            .map(|n| {
+                let id = TransactionalIds::Fresh(TransactionalId(first + n * FRESH_IDS), FRESH_IDS);
+                // Names as a UUID would spread them.
+                (id, (0..FRESH_IDS).map(|k| format!("{name}-{n}-{:08x}", (k + 1).wrapping_mul(0x9E37_79B9))).collect())
+            })
+            .collect(),
+    }
+}
+/// The transactional id that each producer has or would have, by number; then those of gatekeepers.
 fn id_names(scenario: &Scenario) -> Vec<String> {
     let own = producers(scenario);
     let given = scenario.applications.iter().flat_map(|app| {
         let id = app.transaction.as_ref().and_then(|t| t.id.as_ref());
         app.instances.iter().map(move |_| id)
     });
-    own.into_iter().zip(given).map(|(own, given)| given.cloned().unwrap_or(own)).collect()
+    let mut names: Vec<_> = own.into_iter().zip(given).map(|(own, given)| given.cloned().unwrap_or(own)).collect();
+    for gatekeeper in &scenario.gatekeepers {
+        let first = names.len() as u32;
+        names.extend(gatekeeper_ids(gatekeeper, first).into_iter().flat_map(|(_, own)| own));
+    }
+    names
 }
 /// The number of each producer's transactional id: that of the first producer that has it.
 pub(super) fn transactional_ids(scenario: &Scenario) -> Vec<TransactionalId> {
@@ -151,7 +186,18 @@ pub(super) fn transactional_ids(scenario: &Scenario) -> Vec<TransactionalId> {
     names.iter().map(|name| TransactionalId(first(name) as u32)).collect()
 }
 
-/// Where the transactional id of each instance of each application is kept; nowhere if it has none.
+/// Number of the first `transactional.id` of each gatekeeper.
+pub(super) fn first_gatekeeper_ids(scenario: &Scenario) -> Vec<u32> {
+    let mut next = producers(scenario).len() as u32;
+    let take = |gatekeeper| {
+        let first = next;
+        next += gatekeeper_ids(gatekeeper, first).iter().map(|(_, own)| own.len() as u32).sum::<u32>();
+        first
+    };
+    scenario.gatekeepers.iter().map(take).collect()
+}
+
+/// Where the transactional id of each instance of each application, then of each gatekeeper, is kept; nowhere if it has none.
 pub(super) fn coordinators(scenario: &Scenario) -> Vec<Vec<TopicPartition>> {
     let (internal, ids) = (Internal::of(scenario), transactional_ids(scenario));
     let partitions = Kind::TransactionState.shape(&scenario.cluster.nodes[0].config).0;
@@ -163,7 +209,17 @@ pub(super) fn coordinators(scenario: &Scenario) -> Vec<Vec<TopicPartition>> {
         let partition = |i: usize| internal.ids.partition(ids[i].0, partitions);
         instances.filter_map(|i| Some(TopicPartition { topic: topic?, partition: partition(i) })).collect()
     };
-    scenario.applications.iter().map(place).collect()
+    let mut list: Vec<_> = scenario.applications.iter().map(place).collect();
+    for (gatekeeper, first) in scenario.gatekeepers.iter().zip(first_gatekeeper_ids(scenario)) {
+        let topic = internal.topic(Kind::TransactionState);
+        let first_of = |(ids, _): (TransactionalIds, Vec<String>)| match ids {
+            TransactionalIds::Static(id) | TransactionalIds::Fresh(id, _) => id,
+        };
+        let partition = |id: TransactionalId| internal.ids.partition(id.0, partitions);
+        let of = gatekeeper_ids(gatekeeper, first).into_iter().map(first_of);
+        list.push(of.filter_map(|id| Some(TopicPartition { topic: topic?, partition: partition(id) })).collect());
+    }
+    list
 }
 
 /// Where the offsets of each group are kept.

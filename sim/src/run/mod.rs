@@ -8,6 +8,7 @@ pub mod build;
 mod evidence;
 pub mod faults;
 mod finish;
+mod gatekeepers;
 mod ghosts;
 mod internal;
 mod members;
@@ -191,6 +192,12 @@ impl Run {
             (Some(i), _) => self.cast.producers[i].clone(),
             (_, Some((i, (_, 1)))) => self.cast.readers[i].name.clone(),
             (_, Some((i, (n, _)))) => format!("{}/{n}", self.cast.readers[i].name),
+            _ if self.stage.registries.contains(&process) => "registry".into(),
+            _ if self.stage.gatekeepers.iter().flatten().any(|p| *p == process) => {
+                let mut all = self.stage.gatekeepers.iter().zip(&self.scenario.gatekeepers);
+                let found = all.find_map(|(p, g)| Some(format!("{}/{}", g.name, of(p)?.0)));
+                found.unwrap_or_default()
+            }
             // Machines and links are nobody's.
             _ => "the world".into(),
         }
@@ -236,6 +243,11 @@ impl Run {
         self.starts.extend(readers.flat_map(|(r, p)| {
             p.iter().zip(0..).map(move |(p, n)| (r.start + Nanos(r.stagger.0.saturating_mul(n)), *p))
         }));
+        let gatekeepers = self.scenario.gatekeepers.iter().map(|g| &g.consumer).zip(&self.stage.gatekeepers);
+        self.starts.extend(gatekeepers.flat_map(|(r, p)| {
+            p.iter().zip(0..).map(move |(p, n)| (r.start + Nanos(r.stagger.0.saturating_mul(n)), *p))
+        }));
+        self.starts.extend(self.stage.registries.iter().map(|p| (SimTime::ZERO, *p)));
         self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
         self.starts.sort_by(|a, b| b.cmp(a));
         let drawn = self.scenario.schedule(self.seed).into_iter().map(|f| shift(f, self.origin)).collect();
@@ -272,7 +284,11 @@ impl Run {
                 let producer = feed.first_producer + instance as u16;
                 let ghost = self.seen.judge.ledger.enter(at, model::base::TopicId(feed.topic), producer, flags(&send));
                 let ghost = self.seen.shuffle.map_or(Ghost::new(ghost), |s| s.ghost(ghost));
-                feed.bundles[instance].rows.push(Row { ghost, ..send.row() });
+                let row = match self.scenario.topics[usize::from(feed.topic)].schema {
+                    Some(schema) => model::registry::payload::as_avro(send.row(), schema),
+                    None => send.row(),
+                };
+                feed.bundles[instance].rows.push(Row { ghost, ..row });
             }
             for (bundle, process) in feed.bundles.iter_mut().zip(&feed.instances) {
                 if !bundle.rows.is_empty() {
@@ -299,7 +315,7 @@ impl Run {
         let decided = producers.filter_map(|p| self.world.process(*p).and_then(Actor::producer)).all(|a| !a.is_busy());
         // What the schedule leaves down comes no more into any ISR.
         let whole = if self.faults.left_down().is_empty() { self.formed() } else { true };
-        decided && whole && evidence::caught_up(self)
+        decided && whole && evidence::caught_up(self) && evidence::gatekeepers_behind(self).is_empty()
     }
 
     fn look(&mut self, life: &mut impl Lifecycle) {

@@ -13,6 +13,10 @@ pub struct Stage {
     pub applications: Vec<Vec<ProcessId>>,
     /// Instances of each reader, by its place in the scenario.
     pub readers: Vec<Vec<ProcessId>>,
+    /// Instances of each gatekeeper, by its place in the scenario.
+    pub gatekeepers: Vec<Vec<ProcessId>>,
+    /// Processes of the registry.
+    pub registries: Vec<ProcessId>,
     /// Machine of each process, by place in the scenario; also its host in the world.
     pub machine: Vec<u32>,
 }

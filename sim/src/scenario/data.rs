@@ -2,7 +2,7 @@
 
 use super::expect::Expectation;
 use super::keys::{Config, Profile};
-pub use super::raw::{Pace, Skew, TimeUnit};
+pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
 use model::app::Shopping;
 use model::base::{BrokerId, Fixes, Nanos, SimTime, TopicId, TopicPartition};
@@ -51,6 +51,10 @@ pub struct Scenario {
     pub readers: Vec<Reader>,
     /// `group.id`s, by number.
     pub groups: Vec<String>,
+    /// Gatekeepers.
+    pub gatekeepers: Vec<Gatekeeper>,
+    /// The schema registry.
+    pub registry: Option<Registry>,
     /// Faults as declared; [`Scenario::schedule`] draws from the seed what they leave open.
     pub faults: Vec<FaultSpec>,
     /// What must hold.
@@ -152,6 +156,8 @@ pub struct Topic {
     pub assignment: Vec<Vec<BrokerId>>,
     /// Its keys; those not set have their server's value.
     pub config: Config,
+    /// Its values are Avro, under this schema's id.
+    pub schema: Option<u32>,
 }
 /// Round robin from broker 1, each partition one further: what `kafka-topics --create` does on an empty cluster, but for its
 /// random start.
@@ -220,6 +226,46 @@ pub struct Reader {
     pub hand_over: bool,
     /// When it starts.
     pub start: SimTime,
+}
+/// A schema registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registry {
+    /// The machine of each process.
+    pub instances: Vec<usize>,
+    /// Work for one request.
+    pub request: Nanos,
+}
+/// A gatekeeper.
+#[derive(Clone, Debug)]
+pub struct Gatekeeper {
+    /// Name.
+    pub name: String,
+    /// As a consumer: client, keys, group, machines, start.
+    pub consumer: Reader,
+    /// The producer's keys.
+    pub producer: Config,
+    /// Where valid rows go.
+    pub valid: TopicId,
+    /// Where the others go.
+    pub dead_letters: TopicId,
+    /// Rows of a transaction, and how long it lasts.
+    pub transaction: (u32, Nanos),
+    /// Its `transactional.id`s.
+    pub ids: TransactionalIds,
+    /// The offsets name the member.
+    pub group_metadata: bool,
+    /// Every exception counts as poison.
+    pub trusts_exceptions: bool,
+    /// Poison ends the process.
+    pub crashes_on_poison: bool,
+    /// A transaction without new offsets is committed too.
+    pub commit_without_offsets: bool,
+    /// A record by the clock.
+    pub punctuate_every: Option<Nanos>,
+    /// From a fatal error to the new start.
+    pub restart_after: Nanos,
+    /// Which library decodes.
+    pub decoder: Decoder,
 }
 /// Where events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -303,14 +349,18 @@ pub enum Target {
     LeadsNoneOf(TopicId),
     /// The coordinator of a group, by place in [`Scenario::groups`].
     CoordinatorOfGroup(u16),
-    /// The transaction coordinator of an instance of an application, by place in [`Scenario::applications`]; the first
-    /// instance if none is named.
+    /// The transaction coordinator of an instance of an application, by place in [`Scenario::applications`], or of a
+    /// gatekeeper: these are counted on. Of the first instance if none is named.
     CoordinatorOf(u16, u16),
     /// An application, by place in [`Scenario::applications`]; all instances if none is named.
     Application(u16, Option<u16>),
     /// A reader, by place in [`Scenario::readers`]; all instances if none is named.
     Reader(u16, Option<u16>),
-    /// Every application and reader.
+    /// A gatekeeper, by place in [`Scenario::gatekeepers`]; all instances if none is named.
+    Gatekeeper(u16, Option<u16>),
+    /// A process of the registry; all if none is named.
+    Registry(Option<u16>),
+    /// Every application, reader and gatekeeper.
     AllClients,
     /// Every process of a machine, by place in [`Scenario::machines`].
     Machine(u16),
@@ -468,6 +518,13 @@ pub enum Action<T> {
         pause: Nanos,
         /// What the network tells the others meanwhile.
         dead: Dead,
+    },
+    /// False answers of a registry.
+    Registry {
+        /// Whose.
+        target: Vec<Target>,
+        /// HTTP status of every answer; 200: another schema than the one asked for.
+        status: u16,
     },
     /// False metadata answers.
     ForgetTopic {

@@ -12,6 +12,7 @@ pub mod library;
 pub mod problem;
 pub mod raw;
 pub mod raw_fault;
+pub mod raw_gatekeeper;
 mod raw_keys;
 mod resolve;
 pub mod schedule;

@@ -3,6 +3,7 @@
 
 use super::keys::Profile;
 use super::raw_fault::{Dead, Fault};
+pub use super::raw_gatekeeper::{Decoder, Gatekeeper, Registry, TransactionalIds};
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
@@ -56,6 +57,12 @@ pub struct Raw {
     /// Consumers: plain, or in a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readers: Vec<Reader>,
+    /// Applications that consume, validate and produce in transactions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gatekeepers: Vec<Gatekeeper>,
+    /// The schema registry, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Registry>,
     /// Stream jobs. Reserved: not covered yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
@@ -252,12 +259,32 @@ pub struct Topic {
     #[serde(default = "three")]
     #[schemars(range(min = 1, max = 63))]
     pub replication_factor: u16,
+    /// What its values are.
+    #[serde(default, skip_serializing_if = "Values::is_rows")]
+    pub values: Values,
     /// Kafka's topic keys.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<TopicKeys>,
     /// Replicas of each partition by node number, the preferred leader first; spread round robin if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignment: Option<Vec<Vec<u16>>>,
+}
+
+/// What the values of a topic are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Values {
+    /// Of the workload's sizes; nobody decodes them.
+    #[default]
+    Rows,
+    /// Avro in the Confluent wire format; sizes are those of the bytes.
+    Avro,
+}
+impl Values {
+    /// Whether nobody decodes them.
+    pub fn is_rows(&self) -> bool {
+        *self == Self::Rows
+    }
 }
 
 /// What an application does.
@@ -557,13 +584,13 @@ const fn six() -> u16 {
 const fn three() -> u16 {
     3
 }
-const fn one() -> u16 {
+pub(super) const fn one() -> u16 {
     1
 }
-const fn poll_timeout() -> Duration {
+pub(super) const fn poll_timeout() -> Duration {
     millis(100)
 }
-const fn java() -> Profile {
+pub(super) const fn java() -> Profile {
     Profile::Java
 }
 const fn producer() -> ApplicationKind {

@@ -38,6 +38,8 @@ pub enum Kind {
     RollingRestart,
     /// A broker answers metadata requests as if a topic were not there.
     ForgetTopic,
+    /// A schema registry answers something else than the truth.
+    Registry,
     /// Faults drawn from the seed.
     Chaos,
 }
@@ -59,6 +61,7 @@ impl Kind {
             Self::MoveLeaders => (&[], &["topics"]),
             Self::RollingRestart => (&[], &["target", "pause", "dead", "killed", "controller-last", "restart-after"]),
             Self::ForgetTopic => (&["topics"], &["target", "duration", "answers"]),
+            Self::Registry => (&["status"], &["target", "duration"]),
             Self::Chaos => {
                 (&["faults", "duration"], &["kinds", "target", "lasts", "dead-modes", "most-down", "topics"])
             }
@@ -261,6 +264,10 @@ pub struct Fault {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub answers: Option<u32>,
+    /// HTTP status of every answer of a registry; 200: with another schema than the one asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 200, max = 599))]
+    pub status: Option<u16>,
     /// Pause between a node's return to every ISR and the next node's turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Duration>,

@@ -74,6 +74,7 @@ impl Action<Range> {
                 Action::RollingRestart { target, killed, controller_last, restart, pause, dead }
             }
             Self::ForgetTopic { target, topics, answers } => Action::ForgetTopic { target, topics, answers },
+            Self::Registry { target, status } => Action::Registry { target, status },
         }
     }
 }
@@ -213,6 +214,7 @@ impl<T> Action<T> {
             Self::MoveLeaders { .. } => "move-leaders",
             Self::RollingRestart { .. } => "rolling-restart",
             Self::ForgetTopic { .. } => "forget-topic",
+            Self::Registry { .. } => "registry",
         }
     }
 }

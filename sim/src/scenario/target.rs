@@ -17,6 +17,10 @@ pub struct Names<'a> {
     pub readers: &'a [(String, u16)],
     /// Groups, in order.
     pub groups: &'a [String],
+    /// Gatekeepers with their instances, in order.
+    pub gatekeepers: &'a [(String, u16)],
+    /// Processes of the registry.
+    pub registries: u16,
     /// Declared machines, in order.
     pub machines: &'a [String],
 }
@@ -39,6 +43,10 @@ const FORMS: &[&str] = &[
     "application NAME/N",
     "reader NAME",
     "reader NAME/N",
+    "gatekeeper NAME",
+    "gatekeeper NAME/N",
+    "registry",
+    "registry/N",
     "all clients",
     "machine NAME",
 ];
@@ -64,7 +72,8 @@ impl Names<'_> {
                 _ => Err((format!("there is no broker {n}"), Some(format!("brokers are 1 to {}", self.brokers)))),
             },
             ["coordinator", "of", name] => {
-                let (at, instance) = instance("application", name, self.applications)?;
+                let of: Vec<_> = self.applications.iter().chain(self.gatekeepers).cloned().collect();
+                let (at, instance) = instance("application", name, &of)?;
                 Ok(Target::CoordinatorOf(at, instance.unwrap_or(0)))
             }
             ["coordinator", "of", "group", name] => {
@@ -79,6 +88,15 @@ impl Names<'_> {
             ["reader", name] => {
                 let (at, instance) = instance("reader", name, self.readers)?;
                 Ok(Target::Reader(at, instance))
+            }
+            ["gatekeeper", name] => {
+                let (at, instance) = instance("gatekeeper", name, self.gatekeepers)?;
+                Ok(Target::Gatekeeper(at, instance))
+            }
+            ["registry"] if self.registries > 0 => Ok(Target::Registry(None)),
+            [text] if text.starts_with("registry/") => {
+                let (_, instance) = instance("registry", text, &[("registry".to_owned(), self.registries)])?;
+                Ok(Target::Registry(instance))
             }
             ["machine", name] => {
                 Ok(Target::Machine(place("machine", name, self.machines.iter().map(String::as_str))? as u16))
@@ -166,7 +184,17 @@ mod tests {
         let (topics, applications) = ([("events".to_owned(), 6)], [("shop".to_owned(), 2)]);
         let groups = ["billing".to_owned()];
         let (applications, groups) = (&applications, &groups);
-        let names = Names { brokers: 3, topics: &topics, applications, readers: &[], groups, machines: &[] };
+        let (gatekeepers, registries, machines) = (&[][..], 0, &[][..]);
+        let names = Names {
+            brokers: 3,
+            topics: &topics,
+            applications,
+            readers: &[],
+            groups,
+            gatekeepers,
+            registries,
+            machines,
+        };
         assert_eq!(names.target("coordinator of group billing"), Ok(Target::CoordinatorOfGroup(0)));
         assert_eq!(names.target("controller"), Ok(Target::Controller));
         assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));

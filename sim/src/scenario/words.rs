@@ -18,8 +18,16 @@ impl Scenario {
             Target::AnyBroker => "any broker".into(),
             Target::AllBrokers => "all brokers".into(),
             Target::OtherBrokers => "other brokers".into(),
-            Target::CoordinatorOf(a, 0) => format!("coordinator of {}", self.applications[usize::from(a)].name),
-            Target::CoordinatorOf(a, n) => format!("coordinator of {}/{n}", self.applications[usize::from(a)].name),
+            Target::CoordinatorOf(a, n) => {
+                let applications = self.applications.iter().map(|a| &a.name);
+                let name = applications.chain(self.gatekeepers.iter().map(|g| &g.name)).nth(usize::from(a));
+                let name = name.map_or("?", |n| n);
+                if n == 0 { format!("coordinator of {name}") } else { format!("coordinator of {name}/{n}") }
+            }
+            Target::Gatekeeper(g, None) => format!("gatekeeper {}", self.gatekeepers[usize::from(g)].name),
+            Target::Gatekeeper(g, Some(n)) => format!("gatekeeper {}/{n}", self.gatekeepers[usize::from(g)].name),
+            Target::Registry(None) => "registry".into(),
+            Target::Registry(Some(n)) => format!("registry/{n}"),
             Target::LeadsNoneOf(t) => format!("broker that leads none of {}", topic(t)),
             Target::Application(a, None) => format!("application {}", self.applications[usize::from(a)].name),
             Target::Application(a, Some(n)) => format!("application {}/{n}", self.applications[usize::from(a)].name),
@@ -96,6 +104,7 @@ impl Scenario {
                 let topics: Vec<_> = topics.iter().map(|t| self.topics[usize::from(t.0)].name.as_str()).collect();
                 format!("{name} of {}", topics.join(", "))
             }
+            Action::Registry { target, status } => format!("{}, status {status}", on(target)),
             Action::RollingRestart { target, killed, .. } => {
                 format!("{} ({})", on(target), if *killed { "killed" } else { "stopped" })
             }

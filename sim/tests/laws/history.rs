@@ -72,6 +72,7 @@ impl History {
             min_isr: 2,
             unclean: false,
             events: true,
+            derived: None,
         };
         let cast = Cast {
             brokers: (1..=3).map(|b| (ProcessId(b), BrokerId(b as i32))).collect(),
@@ -336,6 +337,7 @@ impl History {
             unfenced: self.unfenced.clone(),
             down: self.down.clone(),
             fatal: self.fatal.clone(),
+            behind: Vec::new(),
         };
         let findings = judge.settle(&evidence);
         (judge, findings)

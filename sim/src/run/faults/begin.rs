@@ -190,6 +190,10 @@ impl FaultEngine {
                 }
                 self.end_after(i, hands);
             }
+            Action::Registry { status, .. } => {
+                on.iter().for_each(|p| answer(*p, *status, hands));
+                self.end_after(i, hands);
+            }
             Action::Partition(_) | Action::Link { .. } => unreachable!("these have two sides"),
         }
     }
@@ -372,4 +376,8 @@ impl FaultEngine {
 
 fn forget<L: Lifecycle, O: Observer>(p: ProcessId, topic: TopicId, answers: u32, hands: &mut Hands<'_, L, O>) {
     hands.inject(&Fault::Signal(Stage::main_port(p), Signal::HideTopic(topic, answers)));
+}
+/// Tells a registry what to answer.
+pub(super) fn answer<L: Lifecycle, O: Observer>(p: ProcessId, status: u16, hands: &mut Hands<'_, L, O>) {
+    hands.inject(&Fault::Signal(Stage::main_port(p), Signal::Answer(status)));
 }

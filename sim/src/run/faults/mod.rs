@@ -361,6 +361,7 @@ impl FaultEngine {
             | Action::Cpu { target, .. }
             | Action::Clock { target, .. }
             | Action::RollingRestart { target, .. }
+            | Action::Registry { target, .. }
             | Action::ForgetTopic { target, .. } => target,
             Action::Partition(cut) | Action::Link { cut, .. } => &cut.from,
             Action::MoveLeaders { .. } => &[Target::Controller],

@@ -27,6 +27,7 @@ pub(super) struct Plan {
     applications: Vec<String>,
     readers: Vec<String>,
     machines: Vec<String>,
+    gatekeepers: Vec<String>,
 }
 
 /// What a fault looks for.
@@ -59,6 +60,7 @@ impl Plan {
             applications: scenario.applications.iter().map(|a| a.name.clone()).collect(),
             readers: scenario.readers.iter().map(|r| r.name.clone()).collect(),
             machines: scenario.machines.iter().map(|m| m.name.clone()).collect(),
+            gatekeepers: scenario.gatekeepers.iter().map(|g| g.name.clone()).collect(),
         }
     }
 
@@ -147,8 +149,14 @@ impl Plan {
             Target::Application(i, None) => Some(self.stage.applications[usize::from(i)].clone()),
             Target::Reader(i, Some(n)) => Some(vec![self.stage.readers[usize::from(i)][usize::from(n)]]),
             Target::Reader(i, None) => Some(self.stage.readers[usize::from(i)].clone()),
+            Target::Gatekeeper(i, Some(n)) => Some(vec![self.stage.gatekeepers[usize::from(i)][usize::from(n)]]),
+            Target::Gatekeeper(i, None) => Some(self.stage.gatekeepers[usize::from(i)].clone()),
+            Target::Registry(Some(n)) => single(self.stage.registries.get(usize::from(n)).copied()),
+            Target::Registry(None) => Some(self.stage.registries.clone()),
             Target::AllClients => {
-                Some(self.stage.applications.iter().chain(&self.stage.readers).flatten().copied().collect())
+                let (applications, readers) = (&self.stage.applications, &self.stage.readers);
+                let all = applications.iter().chain(readers).chain(&self.stage.gatekeepers);
+                Some(all.flatten().copied().collect())
             }
             Target::Machine(m) => Some(self.stage.on_machine(u32::from(m)).collect()),
         }
@@ -203,7 +211,11 @@ impl Plan {
         }
         let applications = self.applications.iter().zip(&self.stage.applications).map(|(n, p)| ("application", n, p));
         let readers = self.readers.iter().zip(&self.stage.readers).map(|(n, p)| ("reader", n, p));
-        for (what, name, instances) in applications.chain(readers) {
+        let gatekeepers = self.gatekeepers.iter().zip(&self.stage.gatekeepers).map(|(n, p)| ("gatekeeper", n, p));
+        if let Some(n) = self.stage.registries.iter().position(|p| *p == process) {
+            return format!("registry/{n}");
+        }
+        for (what, name, instances) in applications.chain(readers).chain(gatekeepers) {
             if let Some(n) = instances.iter().position(|p| *p == process) {
                 return if instances.len() == 1 { format!("{what} {name}") } else { format!("{what} {name}/{n}") };
             }
@@ -225,8 +237,15 @@ impl Plan {
             Target::AnyBroker => "any broker".into(),
             Target::AllBrokers => "all brokers".into(),
             Target::OtherBrokers => "other brokers".into(),
-            Target::CoordinatorOf(app, 0) => format!("coordinator of {}", self.applications[usize::from(app)]),
-            Target::CoordinatorOf(app, n) => format!("coordinator of {}/{n}", self.applications[usize::from(app)]),
+            Target::CoordinatorOf(app, n) => {
+                let name = self.applications.iter().chain(&self.gatekeepers).nth(usize::from(app));
+                let name = name.map_or("?", String::as_str);
+                if n == 0 { format!("coordinator of {name}") } else { format!("coordinator of {name}/{n}") }
+            }
+            Target::Gatekeeper(i, None) => format!("gatekeeper {}", self.gatekeepers[usize::from(i)]),
+            Target::Gatekeeper(i, Some(n)) => format!("gatekeeper {}/{n}", self.gatekeepers[usize::from(i)]),
+            Target::Registry(None) => "registry".into(),
+            Target::Registry(Some(n)) => format!("registry/{n}"),
             Target::LeadsNoneOf(topic) => format!("broker that leads none of {}", self.topics[usize::from(topic.0)]),
             Target::Application(i, None) => format!("application {}", self.applications[usize::from(i)]),
             Target::Application(i, Some(n)) => format!("application {}/{n}", self.applications[usize::from(i)]),

@@ -3,6 +3,7 @@
 use super::{At, Resolver, machine};
 use crate::scenario::data::{Cluster, Link, Machine, Network, Node, Target, Topic, spread};
 use crate::scenario::keys::{Config, Side};
+use crate::scenario::raw::Values;
 use crate::scenario::target::Names;
 use At::{Item, Key};
 use model::base::{BrokerId, TopicId};
@@ -36,9 +37,18 @@ impl Resolver<'_> {
                     Target::Reader(reader, None) => {
                         (0..names.readers[usize::from(reader)].1).map(|n| Target::Reader(reader, Some(n))).collect()
                     }
-                    Target::Broker(_) | Target::Application(..) | Target::Reader(..) => vec![target],
+                    Target::Gatekeeper(g, None) => {
+                        (0..names.gatekeepers[usize::from(g)].1).map(|n| Target::Gatekeeper(g, Some(n))).collect()
+                    }
+                    Target::Registry(None) => (0..names.registries).map(|n| Target::Registry(Some(n))).collect(),
+                    Target::Broker(_)
+                    | Target::Application(..)
+                    | Target::Reader(..)
+                    | Target::Gatekeeper(..)
+                    | Target::Registry(_) => vec![target],
                     _ => {
-                        self.say(&path, "a machine runs `broker N`, `application NAME` or `reader NAME`");
+                        let what = "a machine runs `broker N`, `application NAME`, `reader NAME`, `gatekeeper NAME` or `registry`";
+                        self.say(&path, what);
                         continue;
                     }
                 };
@@ -61,7 +71,11 @@ impl Resolver<'_> {
             let called = move |n| if many { format!("{name}-{n}") } else { name.clone() };
             (0..*instances).map(move |n| (Target::Reader(r as u16, Some(n)), called(n)))
         });
-        for (process, name) in brokers.chain(applications).chain(readers) {
+        let gatekeepers = names.gatekeepers.iter().enumerate().flat_map(|(g, (name, instances))| {
+            (0..*instances).map(move |n| (Target::Gatekeeper(g as u16, Some(n)), format!("{name}-{n}")))
+        });
+        let registries = (0..names.registries).map(|n| (Target::Registry(Some(n)), format!("registry-{n}")));
+        for (process, name) in brokers.chain(applications).chain(readers).chain(gatekeepers).chain(registries) {
             if !placed.iter().any(|(p, _)| *p == process) {
                 placed.push((process, all.len()));
                 all.push(standard(name));
@@ -115,7 +129,8 @@ impl Resolver<'_> {
                 Some(given) => self.assignment(i, given),
                 None => spread(t.partitions, replicas.min(raw.cluster.brokers), raw.cluster.brokers),
             };
-            list.push(Topic { id: TopicId(i as u16), name: t.name.clone(), assignment, config });
+            let schema = (t.values == Values::Avro).then_some(i as u32 + 1);
+            list.push(Topic { id: TopicId(i as u16), name: t.name.clone(), assignment, config, schema });
         }
         list
     }
@@ -175,8 +190,12 @@ impl Resolver<'_> {
         match target {
             Target::Broker(_) | Target::Application(_, Some(_)) | Target::Reader(_, Some(_)) => of(&|t| *t == target),
             Target::Application(app, None) => of(&|t| matches!(t, Target::Application(a, _) if *a == app)),
+            Target::Reader(reader, None) => of(&|t| matches!(t, Target::Reader(r, _) if *r == reader)),
+            Target::Gatekeeper(_, Some(_)) | Target::Registry(Some(_)) => of(&|t| *t == target),
+            Target::Gatekeeper(g, None) => of(&|t| matches!(t, Target::Gatekeeper(other, _) if *other == g)),
+            Target::Registry(None) => of(&|t| matches!(t, Target::Registry(_))),
             Target::AllBrokers => of(&|t| matches!(t, Target::Broker(_))),
-            Target::AllClients => of(&|t| !matches!(t, Target::Broker(_))),
+            Target::AllClients => of(&|t| !matches!(t, Target::Broker(_) | Target::Registry(_))),
             Target::Machine(m) => Some(vec![usize::from(m)]),
             _ => {
                 self.say(path, "a link has fixed ends: a broker, an application, a reader, a machine, all of a kind");

@@ -177,9 +177,9 @@ impl Resolver<'_> {
             let path = [path, &[Key(key), Item(i)]].concat();
             let target = self.note(&path, names.target(text));
             if let Some(Target::CoordinatorOf(app, _)) = target
-                && self.raw.applications[usize::from(app)].transaction.is_none()
+                && let Some(app) = self.raw.applications.get(usize::from(app)).filter(|a| a.transaction.is_none())
             {
-                let name = &self.raw.applications[usize::from(app)].name;
+                let name = &app.name;
                 self.advise(&path, format!("{name} has no coordinator"), "an application with `transaction` has one");
             }
             list.extend(target);
@@ -252,6 +252,13 @@ impl Resolver<'_> {
                 pause: f.pause.map_or(Nanos::secs(6), |p| p.0),
                 dead,
             },
+            Kind::Registry => {
+                if self.raw.registry.is_none() {
+                    self.say(path, "the scenario has no registry");
+                }
+                let target = if target.is_empty() { vec![Target::Registry(None)] } else { target };
+                Action::Registry { target, status: f.status.unwrap_or(503) }
+            }
             Kind::ForgetTopic => Action::ForgetTopic {
                 target: or_all(target),
                 topics: self.topic_list(path, f, names),
@@ -357,6 +364,7 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::MoveLeaders => "move-leaders",
         Kind::RollingRestart => "rolling-restart",
         Kind::ForgetTopic => "forget-topic",
+        Kind::Registry => "registry",
         Kind::Chaos => "chaos",
     }
 }
@@ -386,6 +394,7 @@ fn present(f: &raw::Fault) -> Vec<&'static str> {
         ("shift", f.shift.is_some()),
         ("topics", f.topics.is_some()),
         ("answers", f.answers.is_some()),
+        ("status", f.status.is_some()),
         ("pause", f.pause.is_some()),
         ("killed", f.killed.is_some()),
         ("controller-last", f.controller_last.is_some()),

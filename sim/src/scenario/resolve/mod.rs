@@ -3,6 +3,7 @@
 
 mod cluster;
 mod faults;
+mod gatekeepers;
 mod say;
 mod workload;
 mod written;
@@ -89,11 +90,13 @@ impl Resolver<'_> {
         self.unique("topics", raw.topics.iter().map(|t| t.name.as_str()));
         self.unique("applications", raw.applications.iter().map(|a| a.name.as_str()));
         self.unique("readers", raw.readers.iter().map(|r| r.name.as_str()));
+        self.unique("gatekeepers", raw.gatekeepers.iter().map(|g| g.name.as_str()));
         self.unique("machines", raw.machines.iter().map(|m| m.name.as_str()));
         let topic_names: Vec<_> = raw.topics.iter().map(|t| (t.name.clone(), t.partitions)).collect();
         let application_names: Vec<_> = raw.applications.iter().map(|a| (a.name.clone(), a.instances)).collect();
         let reader_names: Vec<_> = raw.readers.iter().map(|r| (r.name.clone(), r.instances)).collect();
         let groups = groups(raw);
+        let gatekeeper_names: Vec<_> = raw.gatekeepers.iter().map(|g| (g.name.clone(), g.instances)).collect();
         let machine_names: Vec<_> = raw.machines.iter().map(|m| m.name.clone()).collect();
         let names = Names {
             brokers: raw.cluster.brokers,
@@ -101,6 +104,8 @@ impl Resolver<'_> {
             applications: &application_names,
             readers: &reader_names,
             groups: &groups,
+            gatekeepers: &gatekeeper_names,
+            registries: raw.registry.as_ref().map_or(0, |r| r.instances),
             machines: &machine_names,
         };
         let (machines, machine_of) = self.machines(&names);
@@ -108,6 +113,8 @@ impl Resolver<'_> {
         let topics = self.topics(&cluster);
         let applications = self.applications(&names, &machine_of);
         self.transaction_log(&cluster, &applications);
+        let gatekeepers = self.gatekeepers(&names, &machine_of);
+        let registry = self.registry(&machine_of);
         let readers = self.readers(&names, &machine_of);
         self.offsets_log(&cluster, &groups);
         let network = self.network(&names, &machine_of);
@@ -137,6 +144,8 @@ impl Resolver<'_> {
             applications,
             readers,
             groups,
+            gatekeepers,
+            registry,
             faults,
             expectations,
             made_up_ids: Vec::new(),
@@ -265,7 +274,8 @@ impl Resolver<'_> {
     fn transaction_log(&mut self, cluster: &Cluster, applications: &[Application]) {
         let replicas = cluster.nodes.first().map_or(0, |n| n.config.int("transaction.state.log.replication.factor"));
         let nodes = cluster.nodes.len();
-        if applications.iter().any(|a| a.transaction.is_some()) && replicas > nodes as i64 {
+        let transactional = applications.iter().any(|a| a.transaction.is_some()) || !self.raw.gatekeepers.is_empty();
+        if transactional && replicas > nodes as i64 {
             let what = "`__transaction_state` cannot be created: more replicas than nodes";
             let help = format!("set transaction.state.log.replication.factor to {nodes} at most; it is {replicas}");
             self.advise(&[Key("cluster"), Key("config")], what, help);
@@ -335,7 +345,9 @@ impl Resolver<'_> {
         let readers = raw.readers.iter().map(|r| r.name.clone());
         let layers: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).chain(readers).collect();
         let instances = raw.applications.iter().flat_map(|a| (0..a.instances).map(move |n| format!("{}-{n}", a.name)));
-        let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).collect();
+        let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
+        let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
+        let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
         let known = Known::from([("layers", layers.clone()), ("freshness_ms", layers), ("producers", producers)]);
         let mut list = Vec::new();
         for (i, e) in raw.expectations.iter().enumerate() {
@@ -383,7 +395,8 @@ fn group_id(reader: &super::raw::Reader) -> Option<&str> {
 /// Every `group.id`, once.
 fn groups(raw: &Raw) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
-    for id in raw.readers.iter().filter_map(group_id) {
+    let gatekeepers = raw.gatekeepers.iter().map(gatekeepers::group_id);
+    for id in raw.readers.iter().filter_map(group_id).chain(gatekeepers) {
         if !list.iter().any(|known| known == id) {
             list.push(id.to_owned());
         }

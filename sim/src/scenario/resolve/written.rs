@@ -49,5 +49,9 @@ pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
         r.config = all(&reader.config);
         r.topics = reader.topics.iter().map(|t| raw.topics[usize::from(t.0)].name.clone()).collect();
     }
+    for (g, gatekeeper) in out.gatekeepers.iter_mut().zip(&scenario.gatekeepers) {
+        g.consumer = all(&gatekeeper.consumer.config);
+        g.producer = all(&gatekeeper.producer);
+    }
     out
 }

@@ -5,6 +5,7 @@ use crate::base::{ConnEvent, ConnId, Input, Nanos, ProducerEpoch, ProducerId};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker_messages::BrokerRequest;
 use crate::kafka::messages::{InitProducerIdReply, Message, Reply, Request};
+use crate::registry::messages::RegistryReply;
 
 impl Node {
     pub(super) fn broker_input(&mut self, input: Input<Message>, cx: &mut NodeCx<'_>) {
@@ -56,6 +57,8 @@ impl Node {
                 self.replicas.fetch(now, token, &r, &mut self.outputs);
                 return;
             }
+            // HTTP at a broker's port: what no broker understands.
+            Request::Registry(_) => Reply::Registry(RegistryReply::refused(400, 0)),
             Request::ApiVersions => Reply::ApiVersions,
             Request::Metadata(r) => Reply::Metadata(self.metadata(&r)),
             Request::ListOffsets(r) => Reply::ListOffsets(self.replicas.list_offsets(&r)),

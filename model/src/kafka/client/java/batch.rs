@@ -2,6 +2,7 @@
 
 use crate::base::{Batch, LeaderEpoch, Millis, ProducerTag, Row, Sequence, TopicPartition};
 use crate::kafka::ErrorCode;
+use crate::registry::payload;
 use std::sync::Arc;
 
 /// Identity of a batch within its producer, in the order of creation.
@@ -234,7 +235,8 @@ impl ProducerBatch {
         let rows = &mut self.rows;
         self.sealed
             .get_or_insert_with(|| {
-                let batch = Batch::data(rows[..].into(), Arc::default(), tag, transactional);
+                let (sealed, raw) = payload::seal(rows).unwrap_or_else(|| (rows[..].into(), Arc::default()));
+                let batch = Batch::data(sealed, raw, tag, transactional);
                 rows.clear();
                 Arc::new(batch)
             })

@@ -8,6 +8,8 @@ use super::transaction::{Body, Destination, Handler, State};
 use crate::base::{BrokerId, Millis};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::{Completed, Network, Outcome};
+use crate::kafka::coordinator::group::Name;
+use crate::kafka::coordinator::group::messages::{GroupReply, GroupRequest, TxnOffsetCommitRequest};
 use crate::kafka::messages::{InitProducerIdRequest, Reply, Request};
 use crate::kafka::txn_messages::{CoordinatorReply, CoordinatorRequest};
 
@@ -143,7 +145,13 @@ impl Sender {
     pub(super) fn coordinator_answered(&mut self, ended: &Completed, net: &mut impl Network) -> bool {
         let Some(manager) = &mut self.manager else { return false };
         let Some(handler) = manager.take_in_flight(ended.correlation) else { return false };
+        let as_coordinator;
         let reply = match &ended.outcome {
+            // Offsets of a member: the same answer in the group's own words.
+            Outcome::Reply(Reply::Group(GroupReply::TxnOffsetCommit(_, errors))) => {
+                as_coordinator = Reply::Coordinator(CoordinatorReply::TxnOffsetCommit(errors.clone()));
+                Some(&as_coordinator)
+            }
             Outcome::Reply(reply) => Some(reply),
             Outcome::Sent | Outcome::Lost(_) => None,
         };
@@ -165,6 +173,22 @@ fn request(body: &Body, transactional: Option<super::Transactional>) -> Request 
         let none = super::ProducerIdAndEpoch::NONE;
         return Request::InitProducerId(InitProducerIdRequest { producer: none.id, epoch: none.epoch });
     };
+    if let Body::CommitOffsets { producer: p, group, offsets, v2 } = body
+        && !group.member.is_empty()
+    {
+        // A member is named: the group's coordinator fences it (KIP-447).
+        return Request::Group(GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
+            id,
+            v2: *v2,
+            group: group.group,
+            producer: p.id,
+            epoch: p.epoch,
+            member: Name::clone(&group.member),
+            instance: group.instance.clone(),
+            generation: group.generation,
+            offsets: offsets.clone(),
+        }));
+    }
     Request::Coordinator(match body.clone() {
         Body::Find(key) => CoordinatorRequest::Find(key),
         Body::Init { producer: p, .. } => {

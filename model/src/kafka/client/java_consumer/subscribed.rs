@@ -109,7 +109,7 @@ impl SubscribedConsumer {
             // A join that is under way does not hold the poll up, a look for the coordinator does.
             self.member.coordinator().is_none()
         };
-        if self.blocked && !timer.expired() {
+        if self.blocked && !timer.expired() || self.member.pending_revocation() {
             return Ok(None);
         }
         if member_ready && !self.blocked {
@@ -145,6 +145,19 @@ impl SubscribedConsumer {
             }
         }
         Ok(true)
+    }
+    /// `seek`.
+    pub fn seek(
+        &mut self,
+        tp: TopicPartition,
+        offset: Offset,
+        epoch: LeaderEpoch,
+        now: Millis,
+        net: &mut impl GroupNetwork,
+    ) {
+        self.consumer.seek(tp, offset, epoch, now, net);
+        // The application's own doing is no reset.
+        self.stood.insert(tp, offset);
     }
     /// One turn of the heartbeat thread.
     pub fn beat(&mut self, now: Millis, net: &mut impl GroupNetwork) {

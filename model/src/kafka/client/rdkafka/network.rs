@@ -278,6 +278,10 @@ impl RdNetworkClient {
         self.network.work(cx.millis());
         self.wires.carry_out(self.network.take_actions(), cx);
     }
+    /// Closes every connection: the process that had them ends.
+    pub fn close_all<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.wires.close(cx);
+    }
     /// When to run again, if nothing comes before; `other` is due too.
     pub fn wake_at(&self, other: Millis, now: Millis) -> Option<SimTime> {
         let at = self.network.deadline().min(other);

@@ -11,6 +11,7 @@ use crate::base::{
     Batch, Millis, Offset, ProducerEpoch, ProducerId, ProducerTag, Row, Sequence, Stream, TopicPartition,
 };
 use crate::kafka::ErrorCode;
+use crate::registry::payload;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -47,7 +48,11 @@ impl Formed {
         let batch = match self.sealed.take() {
             Some(b) if b.producer == tag => b,
             Some(b) => Arc::new(b.retagged(tag)),
-            None => Arc::new(Batch::data(Arc::clone(&self.rows), Arc::new([]), tag, transactional)),
+            None => {
+                let unsealed = || (Arc::clone(&self.rows), Arc::from([]));
+                let (rows, raw) = payload::seal(&self.rows).unwrap_or_else(unsealed);
+                Arc::new(Batch::data(rows, raw, tag, transactional))
+            }
         };
         self.sealed = Some(Arc::clone(&batch));
         batch

@@ -3,15 +3,26 @@
 use super::ProducerIdAndEpoch;
 use super::results::ResultId;
 use crate::base::{BrokerId, Millis, Offset, TopicPartition};
+use crate::kafka::coordinator::group::Name;
 use crate::kafka::txn_messages::{CoordinatorKey, GroupId};
 
 /// The consumer group whose offsets are committed in a transaction (`ConsumerGroupMetadata`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMetadata {
     /// `group.id`.
     pub group: GroupId,
     /// The member's generation or epoch; -1 where none is told, so that nothing is fenced by it.
     pub generation: i32,
+    /// Its member id; empty where none is told.
+    pub member: Name,
+    /// Its `group.instance.id`.
+    pub instance: Option<Name>,
+}
+impl GroupMetadata {
+    /// Of a group alone: nothing is fenced by it.
+    pub fn of_group(group: GroupId) -> Self {
+        Self { group, generation: -1, member: Name::from(""), instance: None }
+    }
 }
 
 /// What a request asks (`TxnRequestHandler`), with the producer id and epoch of the instant at which it was queued.

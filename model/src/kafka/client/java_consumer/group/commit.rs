@@ -355,8 +355,14 @@ impl GroupMember {
         }
         !again
     }
-    /// The member id and generation for a transaction's offsets (`groupMetadata`).
+    /// Whether what it owns is being committed before it is given up: nothing of it is delivered meanwhile
+    /// (`markPendingRevocation`, KAFKA-14196).
+    pub fn pending_revocation(&self) -> bool {
+        self.commits.prepare_until.is_some() && !self.config.cooperative()
+    }
+    /// The member id and generation for a transaction's offsets (`groupMetadata`): those of the last join that was completed,
+    /// also when the membership is over. So a zombie's offsets are refused; with those of no member they would be taken.
     pub fn group_metadata(&self) -> (Name, i32) {
-        (Arc::clone(&self.generation.member), self.generation.id)
+        self.metadata.clone()
     }
 }

@@ -119,6 +119,7 @@ impl GroupMember {
             }
         }
         self.commits.restart_auto_commit(now);
+        self.metadata = (Arc::clone(&self.generation.member), self.generation.id);
         self.assigned = partitions.into_iter().collect();
         self.events.push(GroupEvent::Assigned(new));
     }

@@ -21,6 +21,7 @@ use crate::base::{BrokerId, Fixes, Millis, Offset, TopicPartition};
 use crate::kafka::client::Lost;
 use crate::kafka::client::assignor::Assignor;
 use crate::kafka::client::java::Dice;
+use crate::kafka::coordinator::group::Name;
 use crate::kafka::coordinator::group::messages::GroupReply;
 use crate::kafka::txn_messages::CoordinatorReply;
 use channel::{Channel, Purpose};
@@ -71,6 +72,8 @@ pub struct GroupMember {
     find: Find,
     state: MemberState,
     generation: Generation,
+    /// Member id and generation of the last join that was completed.
+    metadata: (Name, i32),
     rejoin_needed: bool,
     needs_prepare: bool,
     join: Join,
@@ -99,6 +102,7 @@ impl GroupMember {
             find: Find::default(),
             state: MemberState::Unjoined,
             generation: Generation::none(),
+            metadata: (Name::from(""), -1),
             rejoin_needed: true,
             needs_prepare: true,
             join: Join::No,
