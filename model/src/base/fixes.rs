@@ -136,9 +136,9 @@ pub enum Fix {
     /// KoP 1283: a read_committed fetch ends at the last stable offset; cleared: at the high watermark, so that records are
     /// delivered whose transaction aborts later.
     LastStableBounds = 52,
-    /// T-33: an end goes into the log when every partition has its marker; cleared: as soon as the first one has, and the others
-    /// are forgotten. Planted.
-    EndAfterMarkers = 60,
+    /// T-33: an end goes into the log when every partition has its marker; cleared: when the first one has, and no other gets
+    /// any. Planted.
+    EveryPartitionMarked = 60,
     /// 4.4: what was decided stays decided; cleared: a coordinator that takes over a prepared commit sends ABORT markers.
     /// Planted.
     DecisionStands = 61,
@@ -531,8 +531,8 @@ pub const FIXES: &[FixInfo] = &[
         law: "isolation",
     },
     FixInfo {
-        fix: Fix::EndAfterMarkers,
-        name: "end-after-markers",
+        fix: Fix::EveryPartitionMarked,
+        name: "every-partition-marked",
         ticket: "planted",
         rule: "T-33",
         law: "markers (I-24)",

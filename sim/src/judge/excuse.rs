@@ -1,5 +1,6 @@
 //! Rules by which the real product itself loses or doubles a record, each for what it explains and nothing else.
 
+use super::Cast;
 use crate::world::Observer;
 use model::base::{Event, Layer, Offset, ProcessId, Shown, SimTime, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,10 +26,12 @@ pub enum Excuse {
     ReadUncommitted,
     /// T-32: the coordinator, or a partition, has lost what it knew of a transaction; its end cannot be written.
     CompletionStopped,
+    /// KIP-890: before transaction.version 2 a request that was given up and comes late is taken for the next transaction's.
+    LateRequest,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -38,6 +41,7 @@ impl Excuse {
         Self::ReaderReset,
         Self::ReadUncommitted,
         Self::CompletionStopped,
+        Self::LateRequest,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -51,6 +55,7 @@ impl Excuse {
             Self::ReaderReset => "X-30, X-31",
             Self::ReadUncommitted => "read_uncommitted",
             Self::CompletionStopped => "T-32",
+            Self::LateRequest => "KIP-890, 4.6",
         }
     }
     /// What the rule says, for people.
@@ -66,6 +71,9 @@ impl Excuse {
             Self::AcksNotAll => "without acks=all an acknowledged record may not have been replicated",
             Self::ReaderReset => "a reader whose position was reset reads again",
             Self::ReadUncommitted => "a reader of uncommitted data is given aborted and open transactions too",
+            Self::LateRequest => {
+                "before transaction.version 2 an EndTxn that was given up and comes late ends the next transaction of its epoch"
+            }
             Self::CompletionStopped => {
                 "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"
             }
@@ -106,6 +114,9 @@ impl Loss {
 /// `OUT_OF_ORDER_SEQUENCE_NUMBER` on the wire.
 const OUT_OF_ORDER: i16 = 45;
 
+/// `INVALID_TXN_STATE` on the wire.
+const INVALID_TXN_STATE: i16 = 48;
+
 /// What has happened in the run that can excuse a finding.
 #[derive(Clone, Debug, Default)]
 pub struct Excuses {
@@ -124,6 +135,8 @@ pub struct Excuses {
     /// Process of each producer, by number.
     producers: Vec<Option<ProcessId>>,
     rereads: BTreeSet<u16>,
+    /// Processes whose producer was told that its transaction is in no state to be ended: somebody else has ended it.
+    ended: BTreeSet<ProcessId>,
     /// Transactional ids, by number, whose coordinator has given a completion up last.
     stopped: BTreeSet<u32>,
 }
@@ -154,9 +167,14 @@ impl Excuses {
         self.loss(tp, None).or_else(|| self.power_cuts.contains(&tp).then_some(Excuse::PowerLoss))
     }
     /// Excuse for a record that is there twice or out of order, by its producer.
-    pub fn double(&self, producer: u16, idempotent: bool) -> Option<Excuse> {
-        if !idempotent {
+    pub fn double(&self, producer: u16, cast: &Cast) -> Option<Excuse> {
+        if !cast.is_idempotent(producer) {
             return Some(Excuse::NotIdempotent);
+        }
+        if let Some(version) = cast.transaction_version(producer) {
+            // Its epoch is raised at the end of a transaction, whose rows are aborted: nothing is doubled by that (I-33).
+            let ended = self.process_of(producer).is_some_and(|p| self.ended.contains(&p));
+            return (version < 2 && ended).then_some(Excuse::LateRequest);
         }
         self.process_of(producer).filter(|p| self.bumped.contains(p)).map(|_| Excuse::EpochBump)
     }
@@ -211,6 +229,9 @@ impl Observer for Excuses {
             }
             Event::ProducerEpochBumped { .. } if self.justified(process) => {
                 self.bumped.insert(process);
+            }
+            Event::ProducerFatal { error: INVALID_TXN_STATE } => {
+                self.ended.insert(process);
             }
             Event::ProducerFatal { .. } if self.justified(process) => {
                 self.fatal.insert(process);

@@ -76,6 +76,7 @@ impl History {
         let cast = Cast {
             brokers: (1..=3).map(|b| (ProcessId(b), BrokerId(b as i32))).collect(),
             producers: vec!["shop".into()],
+            transaction_versions: vec![],
             ids: vec![0],
             senders: std::collections::BTreeMap::new(),
             commit_every: vec![],
