@@ -30,21 +30,23 @@ pub(super) fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_
 pub(super) fn caught_up(run: &Run) -> bool {
     let Some(image) = newest_image(run) else { return false };
     let ended = nodes(run).all(|(_, _, n)| !n.transaction_coordinator().state().any_prepared());
-    ended && partitions(run).all(|tp| {
-        let leader = image.partition(tp).map(|r| r.leader);
-        let Some(partition) = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp))
-        else {
-            return false;
-        };
-        let log = partition.log();
-        partition.is_leader()
-            && log.high_watermark() == log.end()
-            && log.last_stable() == log.high_watermark()
-            && run.stage.readers.iter().all(|p| {
-                let Some(reader) = run.world.process(*p).and_then(Actor::reader) else { return true };
-                !reader.partitions().contains(&tp) || reader.position(tp) >= Some(log.last_stable())
-            })
-    })
+    ended
+        && partitions(run).all(|tp| {
+            let leader = image.partition(tp).map(|r| r.leader);
+            let Some(partition) =
+                nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp))
+            else {
+                return false;
+            };
+            let log = partition.log();
+            partition.is_leader()
+                && log.high_watermark() == log.end()
+                && log.last_stable() == log.high_watermark()
+                && run.stage.readers.iter().all(|p| {
+                    let Some(reader) = run.world.process(*p).and_then(Actor::reader) else { return true };
+                    !reader.partitions().contains(&tp) || reader.position(tp) >= Some(log.last_stable())
+                })
+        })
 }
 
 /// Gathers everything.

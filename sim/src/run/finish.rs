@@ -6,7 +6,8 @@ use crate::host::Host;
 use crate::judge::{Account, Findings, LayerCount, Stalls};
 use crate::scenario::Loaded;
 use crate::show::outcome::{
-    Expected, FaultDone, Freshness, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Stall, Transactions, Verdict, Violation, Work,
+    Expected, FaultDone, Freshness, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Stall, Transactions, Verdict,
+    Violation, Work,
 };
 use crate::world::Digest;
 use model::base::SimTime;

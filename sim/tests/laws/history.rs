@@ -22,6 +22,7 @@ pub enum Item {
     Event(ProcessId, Event),
     Shown(ProcessId, Shown),
     Fault(&'static str),
+    Died(ProcessId),
 }
 
 /// A replica: its log and its high watermark.
@@ -78,7 +79,7 @@ impl History {
             producers: vec!["shop".into()],
             transaction_versions: vec![],
             ids: vec![0],
-            senders: std::collections::BTreeMap::new(),
+            senders: [(PRODUCER, 0)].into(),
             commit_every: vec![],
             idempotent: vec![true],
             acks: vec![-1],
@@ -308,6 +309,7 @@ impl History {
                 Item::Event(process, event) => judge.event(at, id, 0, *process, event),
                 Item::Shown(process, shown) => judge.shown(at, *process, shown),
                 Item::Fault(what) => judge.fault(at, None, what),
+                Item::Died(process) => judge.died(at, *process),
             }
         }
         let (ledger, excuses) = (judge.ledger.clone(), judge.excuses.clone());

@@ -3,7 +3,9 @@
 use crate::app::producer::RdPartitioner;
 use crate::app::{KeyHash, java_producer};
 use crate::base::{Addr, Batch, Cx, Input, Millis, Offset, Row, SimTime, Stream, TopicId, TopicPartition};
-use crate::kafka::client::java::{self, Failure, JavaProducer, ProducerConfig, ProducerEvent, SendError, State, Target};
+use crate::kafka::client::java::{
+    self, Failure, JavaProducer, ProducerConfig, ProducerEvent, SendError, State, Target,
+};
 use crate::kafka::client::rdkafka::{self, CallError, RdConfig, RdError, RdProducer, RdProducerClient};
 use crate::kafka::messages::Message;
 use std::collections::VecDeque;
@@ -249,8 +251,7 @@ impl RdClient {
     }
     fn send(&mut self, topic: TopicId, row: Row, now: Millis) -> Taken {
         let drawn = self.refused.take();
-        let partition =
-            drawn.unwrap_or_else(|| self.partitioner.choose(row.key, self.partitions, &mut self.random));
+        let partition = drawn.unwrap_or_else(|| self.partitioner.choose(row.key, self.partitions, &mut self.random));
         match self.client.producer.send(TopicPartition { topic, partition }, row, now) {
             Ok(()) => Taken::Yes,
             Err(RdError::QueueFull) => {

@@ -58,7 +58,8 @@ impl Law for MarkerLaw {
         }
         for kind in written.keys().filter(|k| known.contains(&k.1) && !decided.contains(k)) {
             let (tp, producer, epoch, commit) = *kind;
-            let text = format!("{tp}: a {} marker of producer {producer} epoch {epoch} that nobody decided", word(commit));
+            let text =
+                format!("{tp}: a {} marker of producer {producer} epoch {epoch} that nobody decided", word(commit));
             let of = histories.iter().find(|h| h.records.iter().any(|r| r.producer == producer));
             add(end, findings, "I-23", of.and_then(|h| at_odds(end, h, Some(tp))), tp, text);
         }

@@ -52,7 +52,8 @@ pub fn against_transactions(profile: Profile, config: &Config) -> Vec<Conflict> 
     if profile == Profile::Librdkafka {
         // transactional.id switches idempotence on, and refuses what contradicts it.
         let set = |key: &'static str, wanted: &str| config.is_set(key) && config.get(key).to_string() != wanted;
-        let off = set("enable.idempotence", "true").then(|| conflict("enable.idempotence", "a transactional producer is idempotent"));
+        let off = set("enable.idempotence", "true")
+            .then(|| conflict("enable.idempotence", "a transactional producer is idempotent"));
         let acks = set("acks", "-1").then(|| conflict("acks", "a transactional producer demands acks=all"));
         return off.into_iter().chain(acks).collect();
     }

@@ -248,7 +248,11 @@ impl Resolver<'_> {
             self.say(&path("transaction"), "an empty `transactional.id` is none");
         }
         if transaction.timeout.is_some() && a.profile != Profile::Librdkafka {
-            self.advise(&path("transaction"), "`timeout` is librdkafka's", "calls of the Java client end by `max.block.ms`");
+            self.advise(
+                &path("transaction"),
+                "`timeout` is librdkafka's",
+                "calls of the Java client end by `max.block.ms`",
+            );
         }
         self.contradict(&path("config"), against_transactions(a.profile, config));
     }
