@@ -139,9 +139,9 @@ pub enum Fix {
     /// librdkafka 3265 (1.6.1): committed offsets that a transaction holds are asked for until they are stable; cleared: twice,
     /// and the partition is never read.
     UnstableOffsetsRetried = 53,
-    /// T-33: an end goes into the log when every partition has its marker; cleared: as soon as the first one has, and the others
-    /// are forgotten. Planted.
-    EndAfterMarkers = 54,
+    /// T-33: an end goes into the log when every partition has its marker; cleared: when the first one has, and no other gets
+    /// any. Planted.
+    EveryPartitionMarked = 54,
     /// 4.4: what was decided stays decided; cleared: a coordinator that takes over a prepared commit sends ABORT markers.
     /// Planted.
     DecisionStands = 55,
@@ -559,8 +559,8 @@ pub const FIXES: &[FixInfo] = &[
         law: "liveness",
     },
     FixInfo {
-        fix: Fix::EndAfterMarkers,
-        name: "end-after-markers",
+        fix: Fix::EveryPartitionMarked,
+        name: "every-partition-marked",
         ticket: "planted",
         rule: "T-33",
         law: "markers (I-24)",

@@ -48,6 +48,8 @@ pub struct Cast {
     pub brokers: BTreeMap<ProcessId, BrokerId>,
     /// Producers: name, by number.
     pub producers: Vec<String>,
+    /// `transaction.version` that each producer speaks, by number; `None` where it sends in no transactions or is not listed.
+    pub transaction_versions: Vec<Option<u8>>,
     /// Number of the transactional id of each producer, by number.
     pub ids: Vec<u32>,
     /// Number of each process that is a producer.
@@ -68,6 +70,10 @@ impl Cast {
     /// Whether a producer was meant to be idempotent.
     pub fn is_idempotent(&self, producer: u16) -> bool {
         self.idempotent.get(usize::from(producer)).copied().unwrap_or(true)
+    }
+    /// The version of its transactions, if it sends in such.
+    pub fn transaction_version(&self, producer: u16) -> Option<u8> {
+        self.transaction_versions.get(usize::from(producer)).copied().flatten()
     }
     /// Whether a producer waits for all in-sync replicas.
     pub fn waits_for_all(&self, producer: u16) -> bool {

@@ -1,5 +1,6 @@
 //! Rules by which the real product itself loses or doubles a record, each for what it explains and nothing else.
 
+use super::Cast;
 use crate::world::Observer;
 use model::base::{Event, Layer, Offset, ProcessId, Shown, SimTime, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +30,12 @@ pub enum Excuse {
     ReadUncommitted,
     /// T-32: the coordinator, or a partition, has lost what it knew of a transaction; its end cannot be written.
     CompletionStopped,
+    /// KIP-890: before transaction.version 2 a request that was given up and comes late is taken for the next transaction's.
+    LateRequest,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -44,6 +47,7 @@ impl Excuse {
         Self::Redelivery,
         Self::ReadUncommitted,
         Self::CompletionStopped,
+        Self::LateRequest,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -59,6 +63,7 @@ impl Excuse {
             Self::Redelivery => "5.4",
             Self::ReadUncommitted => "read_uncommitted",
             Self::CompletionStopped => "T-32",
+            Self::LateRequest => "KIP-890, 4.6",
         }
     }
     /// What the rule says, for people.
@@ -78,6 +83,9 @@ impl Excuse {
             }
             Self::Redelivery => "the next owner of a partition begins at the committed offset",
             Self::ReadUncommitted => "a reader of uncommitted data is given aborted and open transactions too",
+            Self::LateRequest => {
+                "before transaction.version 2 an EndTxn that was given up and comes late ends the next transaction of its epoch"
+            }
             Self::CompletionStopped => {
                 "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"
             }
@@ -118,6 +126,9 @@ impl Loss {
 /// `OUT_OF_ORDER_SEQUENCE_NUMBER` on the wire.
 const OUT_OF_ORDER: i16 = 45;
 
+/// `INVALID_TXN_STATE` on the wire.
+const INVALID_TXN_STATE: i16 = 48;
+
 /// What has happened in the run that can excuse a finding.
 #[derive(Clone, Debug, Default)]
 pub struct Excuses {
@@ -138,6 +149,8 @@ pub struct Excuses {
     rereads: BTreeSet<u16>,
     /// Brokers that ended their process because they could not register, and were not started again.
     unregistered: BTreeSet<ProcessId>,
+    /// Processes whose producer was told that its transaction is in no state to be ended: somebody else has ended it.
+    ended: BTreeSet<ProcessId>,
     /// Transactional ids, by number, whose coordinator has given a completion up last.
     stopped: BTreeSet<u32>,
 }
@@ -168,9 +181,14 @@ impl Excuses {
         self.loss(tp, None).or_else(|| self.power_cuts.contains(&tp).then_some(Excuse::PowerLoss))
     }
     /// Excuse for a record that is there twice or out of order, by its producer.
-    pub fn double(&self, producer: u16, idempotent: bool) -> Option<Excuse> {
-        if !idempotent {
+    pub fn double(&self, producer: u16, cast: &Cast) -> Option<Excuse> {
+        if !cast.is_idempotent(producer) {
             return Some(Excuse::NotIdempotent);
+        }
+        if let Some(version) = cast.transaction_version(producer) {
+            // Its epoch is raised at the end of a transaction, whose rows are aborted: nothing is doubled by that (I-33).
+            let ended = self.process_of(producer).is_some_and(|p| self.ended.contains(&p));
+            return (version < 2 && ended).then_some(Excuse::LateRequest);
         }
         self.process_of(producer).filter(|p| self.bumped.contains(p)).map(|_| Excuse::EpochBump)
     }
@@ -233,6 +251,9 @@ impl Observer for Excuses {
             }
             Event::ProducerEpochBumped { .. } if self.justified(process) => {
                 self.bumped.insert(process);
+            }
+            Event::ProducerFatal { error: INVALID_TXN_STATE } => {
+                self.ended.insert(process);
             }
             // P-32: an epoch that was raised begins at 0 everywhere, so only a leader that forgot can refuse the head.
             Event::ProducerFatal { .. } if self.out_of_order => {

@@ -333,7 +333,7 @@ impl LayerLaw {
             }
             let tp = TopicPartition::new(topic, fate.partition);
             if found.times() > 1 {
-                let excuse = say.end.excuses.double(sent.producer, say.end.cast.is_idempotent(sent.producer));
+                let excuse = say.end.excuses.double(sent.producer, say.end.cast);
                 say.event("duplicate", g, None, excuse, "is there more than once");
             }
             if acked && found.times() == 0 && held.times(g).1 > 0 {
@@ -410,7 +410,7 @@ impl LayerLaw {
                 let excuse = say.end.excuses.given_twice(number, grouped).or(lost);
                 say.event("given-twice", g, None, excuse, "was given more often than it is there");
             } else if times > 1 && stored > 1 {
-                let excuse = say.end.excuses.double(sent.producer, say.end.cast.is_idempotent(sent.producer));
+                let excuse = say.end.excuses.double(sent.producer, say.end.cast);
                 say.event("duplicate", g, None, excuse, "was given more than once");
             } else if times == 0 && readable(g) {
                 let excuse = say.end.excuses.loss(tp, None);

@@ -116,7 +116,7 @@ impl Law for OrderLaw {
                 let Some(sent) = end.ledger.get(ghost) else { continue };
                 let before = last.entry(sent.producer).or_insert(ghost);
                 if ghost < *before {
-                    let excuse = end.excuses.double(sent.producer, end.cast.is_idempotent(sent.producer));
+                    let excuse = end.excuses.double(sent.producer, end.cast);
                     findings.add_with(Self::NAME, "send-order", excuse, || Violation {
                         at: end.now,
                         law: Self::NAME,

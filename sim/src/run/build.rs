@@ -81,6 +81,11 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             let number = cast.idempotent.len() as u16;
             cast.idempotent.push(idempotent(app));
             cast.acks.push(acks(&app.config));
+            let speaks = match app.profile {
+                Profile::Java => scenario.cluster.features.int("transaction.version") as u8,
+                Profile::Java34 | Profile::Librdkafka => 1,
+            };
+            cast.transaction_versions.push(app.transaction.as_ref().map(|_| speaks));
             cast.commit_every.push(app.transaction.as_ref().map_or(Nanos::ZERO, |t| t.every));
             let partitions = scenario.topics[usize::from(app.topic.0)].assignment.len() as u16;
             let id = ids[usize::from(number)];

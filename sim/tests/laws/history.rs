@@ -22,6 +22,7 @@ pub enum Item {
     Event(ProcessId, Event),
     Shown(ProcessId, Shown),
     Fault(&'static str),
+    Died(ProcessId),
 }
 
 /// A replica: its log and its high watermark.
@@ -77,8 +78,9 @@ impl History {
         let cast = Cast {
             brokers: (1..=3).map(|b| (ProcessId(b), BrokerId(b as i32))).collect(),
             producers: vec!["shop".into()],
+            transaction_versions: vec![],
             ids: vec![0],
-            senders: std::collections::BTreeMap::new(),
+            senders: [(PRODUCER, 0)].into(),
             commit_every: vec![],
             idempotent: vec![true],
             acks: vec![-1],
@@ -308,6 +310,7 @@ impl History {
                 Item::Event(process, event) => judge.event(at, id, 0, *process, event),
                 Item::Shown(process, shown) => judge.shown(at, *process, shown),
                 Item::Fault(what) => judge.fault(at, None, what),
+                Item::Died(process) => judge.died(at, *process),
             }
         }
         let (ledger, excuses) = (judge.ledger.clone(), judge.excuses.clone());

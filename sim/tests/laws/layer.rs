@@ -56,6 +56,18 @@ fn a_failed_send_may_be_there_or_not() {
 }
 
 #[test]
+fn what_died_with_its_sender_may_be_there_or_not() {
+    let mut h = busy();
+    h.batch(2);
+    h.finds("liveness/undecided");
+    h.items.push(Item::Died(PRODUCER));
+    h.clean();
+    let (judge, _) = h.judge();
+    assert_eq!((judge.layer.counts["events"].missing, judge.tally.of(0).forgotten), (0, 2));
+    assert_eq!(judge.tally.of(0).acknowledged, 6);
+}
+
+#[test]
 fn twice_in_a_topic_is_a_duplicate() {
     let mut h = busy();
     let again = h.logs[&1].entries[1].batch.clone();

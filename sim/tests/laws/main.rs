@@ -10,3 +10,4 @@ mod order;
 mod random;
 mod replication;
 mod sequences;
+mod transactions;

@@ -34,6 +34,8 @@ enum Stage {
     Idle,
     Open {
         until: Millis,
+        /// It will be aborted, when its time is over: by then its rows have been sent.
+        aborts: bool,
     },
     /// The first call of an instance was refused for good: the application ends, as after an exception that nobody catches.
     Ended,
@@ -103,7 +105,7 @@ impl TransactionalApp {
     pub(super) fn deadline(&self) -> Option<SimTime> {
         let own = match self.stage {
             // A thread that hangs in a send looks at no clock.
-            Stage::Open { until } if !self.client.is_blocked() => Some(SimTime::at(until)),
+            Stage::Open { until, .. } if !self.client.is_blocked() => Some(SimTime::at(until)),
             Stage::Again(_, at) => Some(SimTime::at(at)),
             _ => None,
         };
@@ -137,7 +139,9 @@ impl TransactionalApp {
         match (verdict, call) {
             (Verdict::Done, Call::Init) => self.stage = Stage::Idle,
             (Verdict::Done, Call::Begin) => {
-                self.stage = Stage::Open { until: now + Millis((self.batching.every.0 / 1_000_000) as i64) };
+                let until = now + Millis((self.batching.every.0 / 1_000_000) as i64);
+                let aborts = self.decisions.chance(u64::from(self.batching.aborts_ppm), 1_000_000);
+                self.stage = Stage::Open { until, aborts };
             }
             (Verdict::Done, Call::Commit) => self.committed(cx),
             (Verdict::Done, Call::Abort) => {
@@ -178,13 +182,12 @@ impl TransactionalApp {
         match self.stage {
             Stage::Again(call, at) if now >= at => self.call(call, now),
             Stage::Idle if !self.waiting.is_empty() => self.call(Call::Begin, now),
-            Stage::Open { until } if !self.client.is_blocked() => {
+            Stage::Open { until, aborts } if !self.client.is_blocked() => {
                 let full = self.open.len() >= self.batching.rows as usize;
-                let due = full || now >= until || draining && self.waiting.is_empty();
+                let due = now >= until || !aborts && (full || draining && self.waiting.is_empty());
                 if due && !self.open.is_empty() {
-                    let aborts = self.decisions.chance(u64::from(self.batching.aborts_ppm), 1_000_000);
                     self.call(if aborts { Call::Abort } else { Call::Commit }, now);
-                } else if let Some(row) = self.waiting.front().copied() {
+                } else if let Some(row) = self.waiting.front().copied().filter(|_| !full) {
                     return self.send(row, cx);
                 } else {
                     return false;

@@ -26,7 +26,11 @@ impl TransactionCoordinator {
         to: TxnTransitMetadata,
         step: &mut Step<'_>,
     ) {
+        let every_partition = self.fixes.has(Fix::EveryPartitionMarked);
         let Ok(Some((_, metadata))) = self.state.get(id) else { return };
+        if !every_partition && let Some(first) = metadata.partitions.first().copied() {
+            metadata.partitions.retain(|tp| *tp == first);
+        }
         let partitions = metadata.partitions.iter().copied().collect();
         let version = to.client_version;
         let number = self.markers.begin(id, coordinator_epoch, to);
@@ -101,7 +105,6 @@ impl TransactionCoordinator {
     fn marker_answered(&mut self, marker: Marker, results: &[(TopicPartition, ErrorCode)], step: &mut Step<'_>) {
         let (id, number) = (marker.id, marker.number);
         let storage_error_retried = self.fixes.has(Fix::MarkerStorageErrorRetried);
-        let every_marker = self.fixes.has(Fix::EndAfterMarkers);
         let Ok(Some((epoch, metadata))) = self.state.get(id) else {
             return drop(self.markers.remove(id, number));
         };
@@ -112,7 +115,6 @@ impl TransactionCoordinator {
         let mut stop = false;
         for (tp, error) in results {
             match error {
-                ErrorCode::None if !every_marker => metadata.partitions.clear(),
                 ErrorCode::None | ErrorCode::UnsupportedForMessageFormat | ErrorCode::UnsupportedVersion => {
                     metadata.partitions.remove(tp);
                 }
