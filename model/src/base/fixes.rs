@@ -154,6 +154,12 @@ pub enum Fix {
     /// FLINK-24773 (1.14.1): a commit that fails for an unknown reason fails the job, which tries again from its state; cleared:
     /// it is logged, and the transaction is lost to its timeout.
     UnknownCommitErrorFails = 58,
+    /// FLINK-24501 (1.15): the watermark of an aggregate over window table functions is in its state; cleared: it begins again at
+    /// the least, and late rows open windows anew after a restore.
+    WindowWatermarkRestored = 59,
+    /// FLINK-26018, FLINK-32828 (1.15, 1.18.2): a split holds the source's watermark from its assignment or restore on; cleared: from
+    /// its first record, so that on-time rows of the others' laggard are late.
+    SplitsHoldFromAssignment = 60,
 }
 
 /// What stands behind a [`Fix`].
@@ -579,6 +585,20 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "FLINK-24773",
         rule: "7.3",
         law: "layer",
+    },
+    FixInfo {
+        fix: Fix::WindowWatermarkRestored,
+        name: "window-watermark-restored",
+        ticket: "FLINK-24501",
+        rule: "T6",
+        law: "aggregate",
+    },
+    FixInfo {
+        fix: Fix::SplitsHoldFromAssignment,
+        name: "splits-hold-from-assignment",
+        ticket: "FLINK-32828",
+        rule: "4.3",
+        law: "placement",
     },
 ];
 

@@ -19,6 +19,7 @@ mod run_flink_events;
 mod run_flink_kafka_sink;
 mod run_flink_keys;
 mod run_flink_restart;
+mod run_flink_sql;
 mod run_flink_state;
 mod run_flink_two_phase;
 mod run_flink_watermarks;
@@ -65,9 +66,12 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink/dedup", run: run_flink_windows::dedup },
     Family { name: "flink/idleness", run: run_flink_watermarks::idleness },
     Family { name: "flink/multi_source", run: run_flink_windows::data_stream },
+    Family { name: "flink/restore", run: run_flink_sql::restore },
     Family { name: "flink/session", run: run_flink_windows::data_stream },
     Family { name: "flink/sliding", run: run_flink_windows::data_stream },
     Family { name: "flink/splits", run: run_flink_watermarks::splits },
+    Family { name: "flink/sql", run: run_flink_sql::sql },
+    Family { name: "flink/sql_parallel", run: run_flink_sql::sql },
     Family { name: "flink/tumbling", run: run_flink_windows::data_stream },
     Family { name: "flink/valve", run: run_flink_watermarks::valve },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
