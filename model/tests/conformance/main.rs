@@ -22,6 +22,7 @@ mod run_flink_restart;
 mod run_flink_sql;
 mod run_flink_state;
 mod run_flink_two_phase;
+mod run_flink_upsert;
 mod run_flink_watermarks;
 mod run_flink_windows;
 mod run_group;
@@ -58,6 +59,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink-checkpoint/two_phase", run: run_flink_two_phase::run },
     Family { name: "flink-kafka/kafka_eo", run: run_flink_kafka_sink::exactly_once },
     Family { name: "flink-kafka/split_owner", run: run_flink_kafka_sink::split_owners },
+    Family { name: "flink-kafka/upsert", run: run_flink_upsert::run },
     Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
     Family { name: "flink-keygroups/keys", run: run_flink_keys::keys },
     Family { name: "flink-keygroups/ranges", run: run_flink_keys::ranges },

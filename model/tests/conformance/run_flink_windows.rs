@@ -3,7 +3,7 @@
 use crate::harness::{Outcome, compare_lists};
 use crate::run_flink_sql::pane_shown;
 use model::base::Fixes;
-use model::flink::operator::{Accumulator, Assigner, Change, KeepFirst, Late, Pane, WindowOperator};
+use model::flink::operator::{Accumulator, Assigner, KeepFirst, Late, Pane, RowKind, WindowOperator};
 use model::flink::watermark::{Signal, Valve};
 use serde_json::{Value, json};
 
@@ -149,10 +149,11 @@ pub fn dedup(vector: &Value, _fixes: Fixes) -> Outcome {
         match text(&item[0]) {
             "e" => {
                 let changes = operator.row(text(&item[1]).to_owned(), int(&item[3]), at);
-                got.extend(changes.into_iter().flatten().map(|change| match change {
-                    Change::Insert(row) => json!([at, "+I", row]),
-                    Change::UpdateBefore(row) => json!([at, "-U", row]),
-                    Change::UpdateAfter(row) => json!([at, "+U", row]),
+                got.extend(changes.into_iter().flatten().map(|(kind, row)| match kind {
+                    RowKind::Insert => json!([at, "+I", row]),
+                    RowKind::UpdateBefore => json!([at, "-U", row]),
+                    RowKind::UpdateAfter => json!([at, "+U", row]),
+                    RowKind::Delete => json!([at, "-D", row]),
                 }));
             }
             // A snapshot holds the state whole.
