@@ -160,6 +160,12 @@ pub enum Fix {
     /// FLINK-26018, FLINK-32828 (1.15, 1.18.2): a split holds the source's watermark from its assignment or restore on; cleared: from
     /// its first record, so that on-time rows of the others' laggard are late.
     SplitsHoldFromAssignment = 60,
+    /// FLINK-37025 (1.20.1): the watermark that SQL pushes into a source is that of the greatest row; cleared: of the last, so that
+    /// it lags.
+    SqlGeneratorKeepsGreatest = 61,
+    /// FLINK-35886 (1.20.1): time in which a split waits for others by alignment is no inactivity; cleared: it is, and the split
+    /// goes idle with its records before it.
+    IdleClockStandsWhilePaused = 62,
 }
 
 /// What stands behind a [`Fix`].
@@ -598,6 +604,20 @@ pub const FIXES: &[FixInfo] = &[
         name: "splits-hold-from-assignment",
         ticket: "FLINK-32828",
         rule: "4.3",
+        law: "placement",
+    },
+    FixInfo {
+        fix: Fix::SqlGeneratorKeepsGreatest,
+        name: "sql-generator-keeps-greatest",
+        ticket: "FLINK-37025",
+        rule: "4.4",
+        law: "freshness",
+    },
+    FixInfo {
+        fix: Fix::IdleClockStandsWhilePaused,
+        name: "idle-clock-stands-while-paused",
+        ticket: "FLINK-35886",
+        rule: "4.5",
         law: "placement",
     },
 ];

@@ -11,6 +11,7 @@ pub mod key_groups;
 pub mod operator;
 pub mod restart;
 pub mod sink;
+pub mod source;
 pub mod state;
 pub mod timers;
 pub mod watermark;

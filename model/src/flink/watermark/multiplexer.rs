@@ -49,6 +49,12 @@ impl<S: Ord + Clone> Multiplexer<S> {
             part.set_watermark(watermark);
         }
     }
+    /// An idleness that acts at the next periodic emission.
+    pub fn defer_idle(&mut self, split: &S) {
+        if let Some(part) = self.part(split) {
+            part.set_idle(true);
+        }
+    }
     /// A split declares itself idle or active.
     pub fn status(&mut self, split: &S, idle: bool) -> Option<Signal> {
         self.part(split)?.set_idle(idle);
