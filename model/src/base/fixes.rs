@@ -167,6 +167,18 @@ pub enum Fix {
     /// FLINK-24773 (1.14.1): a commit that fails for an unknown reason fails the job, which tries again from its state; cleared:
     /// it is logged, and the transaction is lost to its timeout.
     UnknownCommitErrorFails = 63,
+    /// FLINK-24501 (1.15): the watermark of an aggregate over window table functions is in its state; cleared: it begins again at
+    /// the least, and late rows open windows anew after a restore.
+    WindowWatermarkRestored = 64,
+    /// FLINK-26018, FLINK-32828 (1.15, 1.18.2): a split holds the source's watermark from its assignment or restore on; cleared: from
+    /// its first record, so that on-time rows of the others' laggard are late.
+    SplitsHoldFromAssignment = 65,
+    /// FLINK-37025 (1.20.1): the watermark that SQL pushes into a source is that of the greatest row; cleared: of the last, so that
+    /// it lags.
+    SqlGeneratorKeepsGreatest = 66,
+    /// FLINK-35886 (1.20.1): time in which a split waits for others by alignment is no inactivity; cleared: it is, and the split
+    /// goes idle with its records before it.
+    IdleClockStandsWhilePaused = 67,
 }
 
 /// What stands behind a [`Fix`].
@@ -627,6 +639,34 @@ pub const FIXES: &[FixInfo] = &[
         ticket: "FLINK-24773",
         rule: "7.3",
         law: "layer",
+    },
+    FixInfo {
+        fix: Fix::WindowWatermarkRestored,
+        name: "window-watermark-restored",
+        ticket: "FLINK-24501",
+        rule: "T6",
+        law: "aggregate",
+    },
+    FixInfo {
+        fix: Fix::SplitsHoldFromAssignment,
+        name: "splits-hold-from-assignment",
+        ticket: "FLINK-32828",
+        rule: "4.3",
+        law: "placement",
+    },
+    FixInfo {
+        fix: Fix::SqlGeneratorKeepsGreatest,
+        name: "sql-generator-keeps-greatest",
+        ticket: "FLINK-37025",
+        rule: "4.4",
+        law: "freshness",
+    },
+    FixInfo {
+        fix: Fix::IdleClockStandsWhilePaused,
+        name: "idle-clock-stands-while-paused",
+        ticket: "FLINK-35886",
+        rule: "4.5",
+        law: "placement",
     },
 ];
 

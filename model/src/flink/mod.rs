@@ -12,6 +12,7 @@ pub mod operator;
 pub mod restart;
 pub mod runtime;
 pub mod sink;
+pub mod source;
 pub mod state;
 pub mod timers;
 pub mod watermark;

@@ -19,8 +19,10 @@ mod run_flink_events;
 mod run_flink_kafka_sink;
 mod run_flink_keys;
 mod run_flink_restart;
+mod run_flink_sql;
 mod run_flink_state;
 mod run_flink_two_phase;
+mod run_flink_upsert;
 mod run_flink_watermarks;
 mod run_flink_windows;
 mod run_group;
@@ -57,6 +59,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink-checkpoint/two_phase", run: run_flink_two_phase::run },
     Family { name: "flink-kafka/kafka_eo", run: run_flink_kafka_sink::exactly_once },
     Family { name: "flink-kafka/split_owner", run: run_flink_kafka_sink::split_owners },
+    Family { name: "flink-kafka/upsert", run: run_flink_upsert::run },
     Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
     Family { name: "flink-keygroups/keys", run: run_flink_keys::keys },
     Family { name: "flink-keygroups/ranges", run: run_flink_keys::ranges },
@@ -65,9 +68,12 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink/dedup", run: run_flink_windows::dedup },
     Family { name: "flink/idleness", run: run_flink_watermarks::idleness },
     Family { name: "flink/multi_source", run: run_flink_windows::data_stream },
+    Family { name: "flink/restore", run: run_flink_sql::restore },
     Family { name: "flink/session", run: run_flink_windows::data_stream },
     Family { name: "flink/sliding", run: run_flink_windows::data_stream },
     Family { name: "flink/splits", run: run_flink_watermarks::splits },
+    Family { name: "flink/sql", run: run_flink_sql::sql },
+    Family { name: "flink/sql_parallel", run: run_flink_sql::sql },
     Family { name: "flink/tumbling", run: run_flink_windows::data_stream },
     Family { name: "flink/valve", run: run_flink_watermarks::valve },
     Family { name: "kafka-client/connection", run: run_java_connection::run },

@@ -52,8 +52,8 @@ pub fn valve(vector: &Value, _fixes: Fixes) -> Outcome {
 }
 
 /// Runs one vector of flink/splits.
-pub fn splits(vector: &Value, _fixes: Fixes) -> Outcome {
-    let mut splits = Multiplexer::default();
+pub fn splits(vector: &Value, fixes: Fixes) -> Outcome {
+    let mut splits = Multiplexer::new(fixes);
     each(vector, |item, out| {
         let split = text(&item[1]).to_owned();
         match text(&item[0]) {

@@ -1,8 +1,9 @@
 //! Runners of flink: windows of the DataStream API (tumbling, sliding, session, multi_source), and deduplication.
 
 use crate::harness::{Outcome, compare_lists};
+use crate::run_flink_sql::pane_shown;
 use model::base::Fixes;
-use model::flink::operator::{Accumulator, Assigner, Change, KeepFirst, Late, Pane, WindowOperator};
+use model::flink::operator::{Accumulator, Assigner, KeepFirst, Late, Pane, RowKind, WindowOperator};
 use model::flink::watermark::{Signal, Valve};
 use serde_json::{Value, json};
 
@@ -18,9 +19,11 @@ fn items(vector: &Value) -> impl Iterator<Item = (usize, &Value)> {
 
 /// The sum of a window's values, and which elements they came with.
 #[derive(Clone, Default)]
-struct Content {
-    sum: i64,
-    elements: Vec<usize>,
+pub struct Content {
+    /// The sum.
+    pub sum: i64,
+    /// The elements.
+    pub elements: Vec<usize>,
 }
 impl Accumulator for Content {
     type Value = (i64, usize);
@@ -47,11 +50,8 @@ struct Job {
 }
 impl Job {
     fn fired(&mut self, panes: Vec<Pane<String, Content>>) {
-        for Pane { key, window, mut content } in panes {
-            content.elements.sort_unstable();
-            let (count, sum) = (content.elements.len(), content.sum);
-            self.got.push(json!([self.at, "fire", key, window.start, window.end, count, sum, content.elements]));
-        }
+        let at = self.at;
+        self.got.extend(panes.into_iter().map(|pane| pane_shown(at, pane)));
     }
     fn signal(&mut self, signal: Signal) {
         let watermark = match signal {
@@ -149,10 +149,11 @@ pub fn dedup(vector: &Value, _fixes: Fixes) -> Outcome {
         match text(&item[0]) {
             "e" => {
                 let changes = operator.row(text(&item[1]).to_owned(), int(&item[3]), at);
-                got.extend(changes.into_iter().flatten().map(|change| match change {
-                    Change::Insert(row) => json!([at, "+I", row]),
-                    Change::UpdateBefore(row) => json!([at, "-U", row]),
-                    Change::UpdateAfter(row) => json!([at, "+U", row]),
+                got.extend(changes.into_iter().flatten().map(|(kind, row)| match kind {
+                    RowKind::Insert => json!([at, "+I", row]),
+                    RowKind::UpdateBefore => json!([at, "-U", row]),
+                    RowKind::UpdateAfter => json!([at, "+U", row]),
+                    RowKind::Delete => json!([at, "-D", row]),
                 }));
             }
             // A snapshot holds the state whole.

@@ -1,6 +1,7 @@
 //! Checkpoints as the JobManager sees them (flink.md 2.1, 2.2).
 
 mod coordinator;
+mod ending;
 pub mod events;
 mod failure;
 mod pending;

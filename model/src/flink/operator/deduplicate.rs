@@ -1,17 +1,7 @@
 //! Keep-first deduplication of SQL: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1` (flink.md 6).
 
+use super::RowKind;
 use std::collections::BTreeMap;
-
-/// A row of a changelog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change<T> {
-    /// `+I`.
-    Insert(T),
-    /// `-U`: the row that was.
-    UpdateBefore(T),
-    /// `+U`: the row that takes its place.
-    UpdateAfter(T),
-}
 
 /// The first row of each key. State without any watermark: it survives a restore as it is, and late rows take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,17 +16,34 @@ impl<K: Ord, T: Copy> KeepFirst<K, T> {
         Self { by_event_time, first: BTreeMap::new() }
     }
     /// A row of a key.
-    pub fn row(&mut self, key: K, time: i64, row: T) -> [Option<Change<T>>; 2] {
+    pub fn row(&mut self, key: K, time: i64, row: T) -> [Option<(RowKind, T)>; 2] {
         match self.first.get_mut(&key) {
             None => {
                 self.first.insert(key, (time, row));
-                [Some(Change::Insert(row)), None]
+                [Some((RowKind::Insert, row)), None]
             }
             Some(first) if self.by_event_time && time < first.0 => {
                 let (_, before) = std::mem::replace(first, (time, row));
-                [Some(Change::UpdateBefore(before)), Some(Change::UpdateAfter(row))]
+                [Some((RowKind::UpdateBefore, before)), Some((RowKind::UpdateAfter, row))]
             }
             Some(_) => [None, None],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_event_time_an_earlier_row_takes_the_place_and_an_equal_one_does_not() {
+        let mut first = KeepFirst::new(true);
+        assert_eq!(first.row("k", 1000, 'a'), [Some((RowKind::Insert, 'a')), None]);
+        assert_eq!(first.row("k", 1000, 'b'), [None, None]);
+        let replaced = [Some((RowKind::UpdateBefore, 'a')), Some((RowKind::UpdateAfter, 'c'))];
+        assert_eq!(first.row("k", 999, 'c'), replaced);
+        let mut arrival = KeepFirst::new(false);
+        arrival.row("k", 1000, 'a');
+        assert_eq!(arrival.row("k", 1, 'b'), [None, None]);
     }
 }

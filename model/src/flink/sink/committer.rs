@@ -256,7 +256,7 @@ mod tests {
             let (checkpoint, count) = (CheckpointId(*id), committables.len());
             let what = Announcement { subtask: 0, subtasks: 1, checkpoint, count };
             assert_eq!(committer.announced(what), Ok(()));
-            committables.iter().for_each(|c| committer.received(what, c));
+            committables.iter().for_each(|c| committer.received(what, *c));
         }
         committer
     }

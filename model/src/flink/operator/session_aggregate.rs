@@ -1,0 +1,42 @@
+//! The aggregate over SQL's `SESSION` table function (`WindowAggOperator` with the unslice processor). Its watermark is
+//! restored, but lateness is judged by the timers' (flink.md 5.3).
+
+use super::{Accumulator, Assigner, Late, Pane, WindowOperator, WindowState};
+use crate::base::{Fix, Fixes};
+use crate::flink::timers::NO_WATERMARK;
+
+/// One subtask.
+#[derive(Clone, Debug)]
+pub struct SessionAggregate<K, A> {
+    sessions: WindowOperator<K, A>,
+    watermark: i64,
+}
+impl<K: Ord + Clone, A: Accumulator> SessionAggregate<K, A> {
+    /// One that starts fresh.
+    pub fn new(gap: i64) -> Self {
+        Self { sessions: WindowOperator::new(Assigner::Session { gap }, 0), watermark: NO_WATERMARK }
+    }
+    /// One restored from the snapshots of its predecessors.
+    pub fn restore(gap: i64, states: &[(WindowState<K, A>, i64)], mine: impl Fn(&K) -> bool, fixes: Fixes) -> Self {
+        let windows: Vec<_> = states.iter().map(|(windows, _)| windows.clone()).collect();
+        let sessions = WindowOperator::restore(Assigner::Session { gap }, 0, &windows, mine);
+        let watermark = states.iter().map(|(_, watermark)| *watermark).min();
+        let watermark = watermark.filter(|_| fixes.has(Fix::WindowWatermarkRestored)).unwrap_or(NO_WATERMARK);
+        Self { sessions, watermark }
+    }
+    /// The snapshot: sessions, and the watermark as union list state.
+    pub fn snapshot(&self) -> (WindowState<K, A>, i64) {
+        (self.sessions.snapshot(), self.watermark)
+    }
+    /// A row; a late one is dropped.
+    pub fn row(&mut self, key: &K, timestamp: i64, value: &A::Value) -> Late {
+        // Without lateness nothing fires by a row.
+        self.sessions.element(key, timestamp, value, &mut Vec::new())
+    }
+    /// A watermark, and the one that goes on.
+    pub fn watermark(&mut self, watermark: i64, out: &mut Vec<Pane<K, A>>) -> i64 {
+        self.watermark = self.watermark.max(watermark);
+        self.sessions.watermark(self.watermark, out);
+        self.watermark
+    }
+}

@@ -1,0 +1,42 @@
+//! Watermark alignment as the coordinator sees it (`SourceCoordinator`, FLIP-182). Rules A2 to A4.
+
+use crate::base::Millis;
+use std::collections::BTreeMap;
+
+/// The reports of one source's subtasks.
+#[derive(Clone, Debug)]
+pub struct AlignmentGroup {
+    max_drift: i64,
+    reported: BTreeMap<u32, i64>,
+}
+impl AlignmentGroup {
+    /// `scan.watermark.alignment.max-drift`.
+    pub const fn new(max_drift: Millis) -> Self {
+        Self { max_drift: max_drift.0, reported: BTreeMap::new() }
+    }
+    /// A subtask reports its watermark; `i64::MAX` while it is idle or finished.
+    pub fn report(&mut self, subtask: u32, watermark: i64) {
+        self.reported.insert(subtask, watermark);
+    }
+    /// The limit, and whom to send it to: who has ever reported. A report stays until the next, over a restart of its subtask
+    /// too (A8).
+    pub fn announce(&self) -> Option<(i64, impl Iterator<Item = u32>)> {
+        let least = self.reported.values().min()?;
+        Some((least.saturating_add(self.max_drift), self.reported.keys().copied()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_reporter_decides_and_the_sum_stays_within_time() {
+        let mut group = AlignmentGroup::new(Millis(1000));
+        assert!(group.announce().is_none());
+        group.report(1, i64::MAX);
+        assert_eq!(group.announce().map(|(limit, _)| limit), Some(i64::MAX));
+        group.report(0, 500);
+        assert_eq!(group.announce().map(|(limit, to)| (limit, to.count())), Some((1500, 2)));
+    }
+}
