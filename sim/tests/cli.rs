@@ -177,8 +177,9 @@ fn a_trace_is_logged_at_simulated_time_and_written_as_json() {
     for (logged, line) in log.lines().zip(written.lines()) {
         let json: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!((&json["name"], &json["who"]), (&"became-leader".into(), &"broker 1".into()));
-        let ns = json["at_ns"].as_u64().unwrap();
-        let at = format!("{}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000);
+        let ns = json["at_ns"].as_i64().unwrap();
+        let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
+        let at = format!("{sign}{}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000);
         assert!(logged.trim_start().starts_with(&at), "{at} in {logged}");
     }
     let plain = sim(&[&["run"], &SOON[..]].concat());

@@ -1,7 +1,6 @@
 //! Applications around the pipeline: where events come from, who sends and who reads them.
 
 mod gatekeeper;
-mod keys;
 mod member;
 mod producer;
 mod rd_member;
@@ -9,10 +8,10 @@ mod reader;
 mod shoppers;
 mod transactional;
 
+pub use crate::kafka::client::KeyHash;
 pub use gatekeeper::{
     ConsumerSide, Counters as GatekeeperCounters, Gatekeeper, GatekeeperConfig, ProducerSide, TransactionalIds,
 };
-pub use keys::KeyHash;
 pub use member::MemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
 pub use rd_member::RdMemberConfig;

@@ -34,6 +34,9 @@ fn kind_of(row: &Row) -> usize {
     (row.cols[1] & 0xFF) as usize
 }
 
+/// Rows, and the bytes that they point into.
+pub type Sealed = (Arc<[Row]>, Arc<[u8]>);
+
 /// The row as one that travels in Avro, under a schema's id, with the size that its bytes have.
 pub fn as_avro(row: Row, schema: u32) -> Row {
     let mut row =
@@ -45,7 +48,7 @@ pub fn as_avro(row: Row, schema: u32) -> Row {
     row
 }
 /// The bytes of rows that are about to be sealed, each row's place among them.
-pub fn seal(rows: &[Row]) -> Option<(Arc<[Row]>, Arc<[u8]>)> {
+pub fn seal(rows: &[Row]) -> Option<Sealed> {
     if rows.iter().all(|r| r.raw.len == 0) {
         return None;
     }

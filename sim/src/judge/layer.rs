@@ -297,7 +297,7 @@ impl LayerLaw {
             for (row, at) in entry.batch.rows.iter().zip(0..).filter(|(r, _)| r.ghost != Ghost::NONE) {
                 let g = row.ghost.open();
                 let info = &end.topics[usize::from(tp.topic.0)];
-                if end.ledger.get(g).is_some_and(|sent| info.holds(tp.topic.0, &sent)) {
+                if end.ledger.get(g).is_some_and(|sent| info.holds(tp.topic.0, sent)) {
                     let fate = self.fate(g);
                     let in_place = fate.partition == tp.partition && fate.offset() == Some(entry.base.plus(at));
                     seen.grow(g as usize).add(in_place);
@@ -362,7 +362,7 @@ impl LayerLaw {
         let empty = Topic::default();
         let held = &in_topic[&topic];
         let input = info.derived.and_then(|d| in_topic.get(&d.from)).unwrap_or(&empty);
-        let expected = |g: u32| end.ledger.get(g).is_some_and(|s| info.holds(topic, &s)) && input.times(g).0 > 0;
+        let expected = |g: u32| end.ledger.get(g).is_some_and(|s| info.holds(topic, s)) && input.times(g).0 > 0;
         let count = self.account(end.ledger, &held.seen, expected, held.count);
         let mut say = Say { end, findings, layer: &info.name };
         say.unexpected(&count);

@@ -354,7 +354,7 @@ impl TaskManager {
         let of_task = self.tasks[place].as_ref();
         let from = of_task.and_then(|t| Some(t.inputs.channels[t.inputs.position(channel)?].from));
         match from {
-            Some(from) if from == self.me => self.from_reader(&what, cx),
+            Some(from) if from == self.me => self.reader_says(&what, cx),
             Some(from) => {
                 if let Some((conn, true)) = self.readers.get(&from) {
                     cx.send(*conn, Rpc::Data(what).wrap());
@@ -420,7 +420,7 @@ impl TaskManager {
         }
     }
     /// A reader says something about a channel that it reads.
-    fn from_reader<W>(&mut self, what: &Data, cx: &mut Cx<'_, Message, W>) {
+    fn reader_says<W>(&mut self, what: &Data, cx: &mut Cx<'_, Message, W>) {
         match what {
             Data::Credit(channel, more) => self.credit(*channel, *more, cx),
             Data::Resume(channel) => self.change_target(*channel, Subpartition::resume, cx),
@@ -494,11 +494,11 @@ impl TaskManager {
         match input {
             Input::Message { conn, message: Message::Foreign(m), .. } => match m.get() {
                 Some(Rpc::Data(Data::Request(channel))) => {
-                    if !self.attach(*channel, Reader::Remote(*conn), cx) {
-                        cx.send(*conn, Rpc::Data(Data::NotFound(*channel)).wrap());
-                    }
+                    let attached = self.attach(*channel, Reader::Remote(*conn), cx);
+                    let answer = (!attached).then(|| Rpc::Data(Data::NotFound(*channel)).wrap());
+                    answer.into_iter().for_each(|answer| cx.send(*conn, answer));
                 }
-                Some(Rpc::Data(what)) => self.from_reader(what, cx),
+                Some(Rpc::Data(what)) => self.reader_says(what, cx),
                 _ => {}
             },
             // Its reader is gone: what it would have read waits for the task's own end.

@@ -170,7 +170,7 @@ mod tests {
         };
         let (acks, off) = (("acks", Setting::Word("1")), ("enable.idempotence", Setting::Flag(false)));
         assert!(refused(&[]).is_empty());
-        assert_eq!(refused(&[acks.clone()]), ["acks"]);
+        assert_eq!(refused(std::slice::from_ref(&acks)), ["acks"]);
         assert_eq!(refused(&[("retries", Setting::Int(0))]), ["retries"]);
         assert_eq!(refused(&[(IN_FLIGHT, Setting::Int(6))]), [IN_FLIGHT]);
         assert_eq!(refused(&[acks.clone(), off]), ["enable.idempotence", "acks"]);

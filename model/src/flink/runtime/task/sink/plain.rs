@@ -1,8 +1,8 @@
 //! A writer without transactions: NONE and AT_LEAST_ONCE.
 
 use super::super::super::graph::SinkConfig;
-use crate::app::KeyHash;
 use crate::base::{Cx, Input, Millis, Row, SimTime};
+use crate::kafka::client::KeyHash;
 use crate::kafka::client::java::{Dice, JavaProducer, ProducerEvent, Target};
 use crate::kafka::messages::Message;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Record keys as numbers. A row carries both hashes of its key's bytes in one number, so that no table of keys is needed:
 //! the partitioners of both clients read what they need off the row, and a stream of any length runs in bounded memory.
 
+use super::{crc32, murmur2};
 use crate::base::Row;
-use crate::kafka::client::{crc32, murmur2};
 
 /// Hashes of one key's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
