@@ -117,7 +117,11 @@ fn partition(end: &Evidence<'_>, tp: TopicPartition, others_down: bool, out: &mu
         return;
     }
     for replica in replicas.iter().filter(|r| r.alive && !r.in_sync) {
-        out.say("not-in-sync", None, Some(tp), format!("{tp}: broker {} is not in the ISR", replica.broker));
+        // A leader that lost its tail with power writes on under the same epoch. Once it follows another, what comes to it may
+        // begin inside of what it has: its fetcher gives the partition up (`UnexpectedAppendOffsetException`) until the next
+        // election.
+        let excuse = end.excuses.changed(tp);
+        out.say("not-in-sync", excuse, Some(tp), format!("{tp}: broker {} is not in the ISR", replica.broker));
     }
     for (number, reader) in end.cast.readers.iter().enumerate().filter(|(_, r)| r.topics.contains(&tp.topic.0)) {
         let at = end.positions.get(number).and_then(|p| p.get(&tp)).copied();

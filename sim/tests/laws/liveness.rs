@@ -32,6 +32,14 @@ fn what_stands_still_is_found() {
 }
 
 #[test]
+fn a_replica_that_lost_its_tail_with_power_may_stay_behind() {
+    let mut h = busy();
+    h.fault("power-loss").start(2, Offset(3));
+    h.isr = vec![1, 3];
+    h.finds("liveness/not-in-sync by L-20");
+}
+
+#[test]
 fn a_broker_left_down_takes_only_itself_with_it() {
     let mut h = busy();
     h.down = vec![ProcessId(3)];
