@@ -180,6 +180,12 @@ impl Excuses {
     pub fn changed(&self, tp: TopicPartition) -> Option<Excuse> {
         self.loss(tp, None).or_else(|| self.power_cuts.contains(&tp).then_some(Excuse::PowerLoss))
     }
+    /// Excuse for a replica of which a tail was lost with power (L-20).
+    pub fn power_lost(&self, tp: TopicPartition) -> Option<Excuse> {
+        let mut of_log = self.losses.iter().filter(|l| l.holds(tp, None));
+        let lost = self.power_cuts.contains(&tp) || of_log.any(|l| l.excuse == Some(Excuse::PowerLoss));
+        lost.then_some(Excuse::PowerLoss)
+    }
     /// Excuse for a record that is there twice or out of order, by its producer.
     pub fn double(&self, producer: u16, cast: &Cast) -> Option<Excuse> {
         if !cast.is_idempotent(producer) {

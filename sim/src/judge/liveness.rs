@@ -120,7 +120,7 @@ fn partition(end: &Evidence<'_>, tp: TopicPartition, others_down: bool, out: &mu
         // A leader that lost its tail with power writes on under the same epoch. Once it follows another, what comes to it may
         // begin inside of what it has: its fetcher gives the partition up (`UnexpectedAppendOffsetException`) until the next
         // election.
-        let excuse = end.excuses.changed(tp);
+        let excuse = end.excuses.power_lost(tp);
         out.say("not-in-sync", excuse, Some(tp), format!("{tp}: broker {} is not in the ISR", replica.broker));
     }
     for (number, reader) in end.cast.readers.iter().enumerate().filter(|(_, r)| r.topics.contains(&tp.topic.0)) {
