@@ -85,6 +85,13 @@ impl RdMember {
                 self.member = reply.member.clone().unwrap_or_else(|| Name::from(""));
                 self.rejoin(now);
             }
+            error => self.refused(error, now, consumer, net),
+        }
+    }
+    /// What JoinGroup and SyncGroup are refused with alike.
+    fn refused(&mut self, error: ErrorCode, now: Millis, consumer: &mut RdConsumer, net: &mut RdNetwork) {
+        use ErrorCode as E;
+        match error {
             E::UnknownMemberId => {
                 self.member = Name::from("");
                 self.rejoin_after_error(now);
@@ -97,12 +104,6 @@ impl RdMember {
                 self.coordinator_dead(now, net);
                 self.rejoin_after_error(now);
             }
-            error => self.refused(error, now, consumer, net),
-        }
-    }
-    fn refused(&mut self, error: ErrorCode, now: Millis, consumer: &mut RdConsumer, net: &mut RdNetwork) {
-        use ErrorCode as E;
-        match error {
             E::FencedInstanceId => self.fenced(now, consumer, net),
             // The configuration is wrong: it is shown to the application, and tried again.
             _ => self.rejoin_after_error(now),
@@ -159,18 +160,6 @@ impl RdMember {
                 self.assigned(&partitions, now, consumer, net);
             }
             E::RebalanceInProgress => self.rejoin(now),
-            E::UnknownMemberId => {
-                self.member = Name::from("");
-                self.rejoin_after_error(now);
-            }
-            E::IllegalGeneration => {
-                self.generation = -1;
-                self.rejoin_after_error(now);
-            }
-            E::CoordinatorNotAvailable | E::NotCoordinator => {
-                self.coordinator_dead(now, net);
-                self.rejoin_after_error(now);
-            }
             error => self.refused(error, now, consumer, net),
         }
     }
