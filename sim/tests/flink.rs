@@ -18,7 +18,6 @@ use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::broker::node::config::BROKER;
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile};
 use model::kafka::client::java_consumer::{AutoOffsetReset, ConsumerConfig};
-use model::kafka::messages::OffsetSpec;
 use model::kafka::txn_messages::TransactionalId;
 use sim::host::Drive;
 use sim::judge::Sent;
@@ -43,11 +42,10 @@ config.isolation.level = "read_committed"
 "#;
 
 fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee) -> JobGraph {
-    let partitions = (0..6).map(|p| (TopicPartition::new(0, p), 0)).collect();
+    let partitions = (0..6).map(|p| (TopicPartition::new(0, p), Arc::from("events"))).collect();
     let consumer = ConsumerConfig { auto_offset_reset: AutoOffsetReset::Earliest, ..ConsumerConfig::default() };
     let network = NetworkConfig::new(Arc::clone(bootstrap));
-    let start = OffsetSpec::Earliest;
-    let source = SourceConfig { partitions, start, consumer: Arc::new(consumer), network: Box::new(network) };
+    let source = SourceConfig { partitions, consumer: Arc::new(consumer), network: Box::new(network) };
     let mut producer = ProducerConfig::new(Profile::Java34, Arc::clone(bootstrap));
     if guarantee == DeliveryGuarantee::ExactlyOnce {
         // Its writer takes the ids that it makes up.
@@ -61,7 +59,6 @@ fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee
         prefix_number: 0,
         committer_retries: 10,
         producer: Box::new(producer),
-        number: 0,
     };
     let filter = OperatorConfig::Filter { column: 3, comparison: Comparison::Equal, value: 0 };
     let chained = |kind, after| Chained { kind, after, record: Nanos::micros(5) };

@@ -8,7 +8,6 @@ use crate::flink::kafka::DeliveryGuarantee;
 use crate::flink::restart::RestartStrategy;
 use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
 use crate::kafka::client::java_consumer::ConsumerConfig;
-use crate::kafka::messages::OffsetSpec;
 use std::sync::Arc;
 
 /// How records find their way from one subtask to the next vertex's.
@@ -49,10 +48,9 @@ impl KeyColumn {
 /// Reads topics (`KafkaSource`).
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
-    /// Partitions with what the topic's name gives for the first owner (S1).
-    pub partitions: Arc<[(TopicPartition, u32)]>,
-    /// Where a split begins that no checkpoint knows.
-    pub start: OffsetSpec,
+    /// Partitions, each with its topic's name, which decides its first owner (S1). A split that no checkpoint knows begins
+    /// where the consumer's `auto.offset.reset` says.
+    pub partitions: Arc<[(TopicPartition, Arc<str>)]>,
     /// The consumer.
     pub consumer: Arc<ConsumerConfig>,
     /// Its connections.
@@ -74,8 +72,6 @@ pub struct SinkConfig {
     pub committer_retries: u32,
     /// The producer.
     pub producer: Box<ProducerConfig>,
-    /// Its number among the sinks of the scenario, for the judge.
-    pub number: u16,
 }
 
 /// What an operator of a chain is.

@@ -109,8 +109,6 @@ pub enum Note {
     Alive(Master, ResourceId),
     /// A JobMaster to a TaskManager: it is not mine any more (`disconnectJobManager`).
     Disconnect(JobId),
-    /// The ResourceManager to a TaskManager: a slot is free again (`freeSlot`).
-    FreeSlot(JobId, u16),
     /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`).
     Acknowledge(AttemptId, CheckpointId, State),
     /// A task to its JobMaster: it has not (`declineCheckpoint`).
@@ -220,7 +218,6 @@ impl Rpc {
             Self::Tell(note) => match note {
                 Note::Alive(..) => (74, "receiveHeartbeat"),
                 Note::Disconnect(_) => (75, "disconnectJobManager"),
-                Note::FreeSlot(..) => (76, "freeSlot"),
                 Note::Acknowledge(..) => (77, "acknowledgeCheckpoint"),
                 Note::Decline(..) => (78, "declineCheckpoint"),
                 Note::Complete(..) => (79, "notifyCheckpointComplete"),
@@ -339,10 +336,6 @@ impl Feed for Note {
                 resource.feed(chain);
             }
             Self::Disconnect(job) => job.feed(chain),
-            Self::FreeSlot(job, slot) => {
-                job.feed(chain);
-                chain.u16(*slot);
-            }
             Self::Acknowledge(attempt, id, state) => {
                 attempt.feed(chain);
                 id.feed(chain);

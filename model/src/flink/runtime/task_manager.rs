@@ -52,7 +52,6 @@ pub struct TaskManager {
     resource: ResourceId,
     me: Addr,
     line: Link<Asked>,
-    registered: bool,
     register_at: Option<Millis>,
     masters: HeartbeatManager<Master>,
     /// By slot: whose it is.
@@ -77,7 +76,6 @@ impl TaskManager {
             resource: ResourceId { process: cx.me, incarnation: cx.incarnation },
             me: Addr { process: cx.me, port: DATA },
             line: Link::new(MAIN, config.job_manager, config.ask_timeout),
-            registered: false,
             register_at: Some(cx.millis()),
             masters: HeartbeatManager::asked(config.heartbeat),
             slots: vec![None; usize::from(config.slots)],
@@ -147,9 +145,6 @@ impl TaskManager {
                 cx.send(*conn, Rpc::Answer { id: *id, accepted }.wrap());
             }
             Some(Rpc::Tell(Note::Disconnect(job))) => self.lose_job(*job, cx),
-            Some(Rpc::Tell(Note::FreeSlot(job, slot))) => {
-                self.slots[usize::from(*slot)].take_if(|j| j == job);
-            }
             Some(Rpc::Tell(Note::Complete(attempt, id))) => self.mail(*attempt, Mail::Complete(*id), cx),
             Some(Rpc::Tell(Note::Aborted(attempt, id))) => self.mail(*attempt, Mail::Aborted(*id), cx),
             _ => {}
@@ -258,7 +253,6 @@ impl TaskManager {
             match beat {
                 Beat::TimedOut(Master::Job(job)) | Beat::Unreachable(Master::Job(job)) => self.lose_job(job, cx),
                 Beat::TimedOut(Master::Resource) | Beat::Unreachable(Master::Resource) => {
-                    self.registered = false;
                     self.register_at = Some(now);
                 }
                 Beat::Request(_) | Beat::Answer(_) => {}
@@ -284,7 +278,6 @@ impl TaskManager {
     fn ended<W>(&mut self, asked: Asked, how: Ended, cx: &mut Cx<'_, Message, W>) {
         match (asked, how) {
             (Asked::Register, Ended::Answered(true)) => {
-                self.registered = true;
                 self.register_at = None;
                 self.masters.monitor(Master::Resource, cx.millis());
             }
@@ -550,9 +543,5 @@ impl TaskManager {
             },
             _ => {}
         }
-    }
-    /// Whether the ResourceManager knows it.
-    pub const fn is_registered(&self) -> bool {
-        self.registered
     }
 }

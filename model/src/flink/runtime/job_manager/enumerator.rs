@@ -4,6 +4,7 @@ use super::super::graph::SourceConfig;
 use super::super::rpc::OperatorEvent;
 use crate::base::TopicPartition;
 use crate::flink::checkpoint::events::CoordinatorEvents;
+use crate::flink::kafka::split_owner;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -27,13 +28,10 @@ impl Enumerator {
         (0..parallelism).for_each(|subtask| events.task_failed(subtask));
         Self { vertex, parallelism, config: Arc::clone(config), assigned: BTreeSet::new(), events }
     }
-    /// The subtask that a split is first given to (S1).
-    fn owner(&self, start: u32, tp: TopicPartition) -> u32 {
-        (start + u32::from(tp.partition)) % self.parallelism
-    }
     fn owned(&self, subtask: u32) -> Vec<TopicPartition> {
+        let owner = |tp: &TopicPartition, topic: &str| split_owner(topic, u32::from(tp.partition), self.parallelism);
         let all = self.config.partitions.iter();
-        all.filter(|(tp, start)| self.owner(*start, *tp) == subtask).map(|(tp, _)| *tp).collect()
+        all.filter(|(tp, topic)| owner(tp, topic) == subtask).map(|(tp, _)| *tp).collect()
     }
     /// A reader has registered: what it owns and nobody has. `None` if that is nothing.
     pub fn registered(&mut self, subtask: u32) -> Option<OperatorEvent> {

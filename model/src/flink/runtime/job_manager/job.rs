@@ -207,10 +207,6 @@ impl JobMaster {
         }
         used
     }
-    /// Whether it has a slot of this TaskManager.
-    pub fn uses(&self, manager: ResourceId) -> bool {
-        self.slots.iter().flatten().any(|(m, _)| *m == manager)
-    }
 
     /// Goes on as far as it can.
     pub fn run(&mut self, now: Millis, data: impl Fn(ResourceId) -> Option<Addr>) -> Vec<Want> {

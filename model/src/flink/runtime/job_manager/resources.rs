@@ -61,8 +61,12 @@ impl Resources {
             self.check(now);
         }
     }
+    /// How many slots a job has.
+    fn slots_of(&self, job: JobId) -> usize {
+        self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(job)).count()
+    }
     fn is_met(&self, job: JobId, slots: u16) -> bool {
-        self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(job)).count() >= usize::from(slots)
+        self.slots_of(job) >= usize::from(slots)
     }
     fn check(&mut self, now: Millis) {
         self.check_at.get_or_insert(now + CHECK_DELAY);
@@ -81,8 +85,7 @@ impl Resources {
             return given;
         }
         for (job, wanted) in &self.wanted {
-            let has = self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(*job)).count();
-            for _ in has..usize::from(*wanted) {
+            for _ in self.slots_of(*job)..usize::from(*wanted) {
                 let free = self.managers.iter_mut().filter(|(_, m)| m.slots.contains(&None));
                 let Some((id, manager)) = free.min_by_key(|(_, m)| m.rank) else { break };
                 let slot = manager.slots.iter().position(Option::is_none).expect("a free slot");

@@ -78,8 +78,6 @@ pub struct Transactional {
     flushing: Option<u64>,
     failed: bool,
     closing: bool,
-    /// Committables that were dropped: refused for a reason that the connector takes for known (7.3).
-    pub dropped: u64,
 }
 
 impl Transactional {
@@ -113,7 +111,6 @@ impl Transactional {
             flushing: None,
             failed: false,
             closing: false,
-            dropped: 0,
         };
         sink.go_on(cx);
         sink
@@ -206,7 +203,7 @@ impl Transactional {
                 self.pool[at].producer.run(cx);
                 while let Some(event) = self.pool[at].producer.poll() {
                     moved = true;
-                    self.happened(at, &event, cx);
+                    self.happened(at, &event);
                 }
             }
             moved |= !self.closing && self.go_on(cx);
@@ -215,7 +212,7 @@ impl Transactional {
             }
         }
     }
-    fn happened<W>(&mut self, at: usize, event: &ProducerEvent, cx: &mut Cx<'_, Message, W>) {
+    fn happened(&mut self, at: usize, event: &ProducerEvent) {
         match event {
             // Of a transaction that is prepared everything was acknowledged before.
             ProducerEvent::Failed { .. } | ProducerEvent::Threw if self.pool[at].used == Use::Current => {
@@ -224,12 +221,12 @@ impl Transactional {
             ProducerEvent::Flushed(number) => {
                 self.flushing.take_if(|n| n == number);
             }
-            ProducerEvent::Called { call: Call::Init, result, .. } => self.initialised(at, *result, cx),
+            ProducerEvent::Called { call: Call::Init, result, .. } => self.initialised(at, *result),
             ProducerEvent::Called { call: Call::Commit, result, .. } => self.committed(at, *result),
             _ => {}
         }
     }
-    fn initialised<W>(&mut self, at: usize, result: Result<(), Failure>, _: &mut Cx<'_, Message, W>) {
+    fn initialised(&mut self, at: usize, result: Result<(), Failure>) {
         let Some(writer) = self.writer.as_mut().filter(|_| self.pool[at].used == Use::Initializing) else { return };
         if result.is_err() {
             // `initTransactions` throws: the writer cannot be opened, or the snapshot fails.
@@ -252,7 +249,6 @@ impl Transactional {
             Ok(()) => Answer::Done,
             Err(failure) => exception(failure).verdict(self.fixes),
         };
-        self.dropped += u64::from(answer == Answer::KnownReason);
         committing.answers.push(answer);
         self.pool[at].used = match answer {
             Answer::Done => Use::Free,
