@@ -13,7 +13,7 @@ use model::flink::runtime::graph::{
 };
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{self, JobManagerConfig, JobMaster, JobState};
-use model::flink::runtime::operator::{Comparison, OperatorConfig};
+use model::flink::runtime::operator::{Comparison, Condition, OperatorConfig};
 use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::broker::node::config::BROKER;
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile};
@@ -45,7 +45,8 @@ fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee
     let partitions = (0..6).map(|p| (TopicPartition::new(0, p), Arc::from("events"))).collect();
     let consumer = ConsumerConfig { auto_offset_reset: AutoOffsetReset::Earliest, ..ConsumerConfig::default() };
     let network = NetworkConfig::new(Arc::clone(bootstrap));
-    let source = SourceConfig { partitions, consumer: Arc::new(consumer), network: Box::new(network) };
+    let source =
+        SourceConfig { partitions, consumer: Arc::new(consumer), network: Box::new(network), watermarks: None };
     let mut producer = ProducerConfig::new(Profile::Java34, Arc::clone(bootstrap));
     if guarantee == DeliveryGuarantee::ExactlyOnce {
         // Its writer takes the ids that it makes up.
@@ -60,15 +61,15 @@ fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee
         committer_retries: 10,
         producer: Box::new(producer),
     };
-    let filter = OperatorConfig::Filter { column: 3, comparison: Comparison::Equal, value: 0 };
-    let chained = |kind, after| Chained { kind, after, record: Nanos::micros(5) };
+    let filter = OperatorConfig::Filter(Condition { column: 3, comparison: Comparison::Equal, value: 0 });
+    let chained = |kind, after| Chained { kind, after, side: false, shown: None, record: Nanos::micros(5) };
     let vertex = |chain| Vertex { parallelism, max_parallelism: 128, chain };
     JobGraph {
         vertices: vec![
             vertex(vec![chained(Kind::Source(Arc::new(source)), None), chained(Kind::Operator(filter), Some(0))]),
             vertex(vec![chained(Kind::Sink(Arc::new(sink)), None)]),
         ],
-        edges: vec![JobEdge { from: 0, after: 1, to: 1, exchange: Exchange::Hash(KeyColumn::Long(0)) }],
+        edges: vec![JobEdge { from: 0, after: 1, side: false, to: 1, exchange: Exchange::Hash(KeyColumn::Long(0)) }],
         checkpointing: Some(Checkpointing {
             config: CheckpointConfig::every(Millis::secs(5)),
             mode: Mode::Aligned,

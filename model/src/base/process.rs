@@ -112,6 +112,8 @@ pub enum Layer {
     Failed(u16),
     /// A reader's application was given them. By number of the reader in the scenario.
     Read(u16),
+    /// An operator of a job handed them on. By the number that the scenario gives it.
+    Emitted(u16),
 }
 impl Feed for Layer {
     fn feed(&self, chain: &mut Chain) {
@@ -119,6 +121,7 @@ impl Feed for Layer {
             Self::Acked(n) => (1, n),
             Self::Failed(n) => (2, n),
             Self::Read(n) => (3, n),
+            Self::Emitted(n) => (4, n),
         };
         chain.u8(tag);
         chain.u16(number);

@@ -1,11 +1,12 @@
 //! A job as the JobManager runs it: vertices of chained operators, and edges between them (`JobGraph`).
 
 use super::operator::OperatorConfig;
-use crate::base::{Nanos, TopicPartition};
+use crate::base::{Millis, Nanos, TopicPartition};
 use crate::flink::barrier::{BarrierKind, Mode};
 use crate::flink::checkpoint::CheckpointConfig;
 use crate::flink::kafka::DeliveryGuarantee;
 use crate::flink::restart::RestartStrategy;
+use crate::flink::source::Strategy;
 use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
 use crate::kafka::client::java_consumer::ConsumerConfig;
 use std::sync::Arc;
@@ -55,6 +56,19 @@ pub struct SourceConfig {
     pub consumer: Arc<ConsumerConfig>,
     /// Its connections.
     pub network: Box<NetworkConfig>,
+    /// Its `WatermarkStrategy`; none is `noWatermarks()`.
+    pub watermarks: Option<Watermarks>,
+}
+
+/// How a source makes watermarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// How.
+    pub strategy: Strategy,
+    /// `withIdleness`, `scan.watermark.idle-timeout`.
+    pub idle_timeout: Option<Millis>,
+    /// `pipeline.auto-watermark-interval`.
+    pub interval: Millis,
 }
 
 /// Writes a topic (`KafkaSink`).
@@ -92,6 +106,10 @@ pub struct Chained {
     pub kind: Kind,
     /// Whose output it takes: an earlier operator of the chain; `None` for the task's own input.
     pub after: Option<usize>,
+    /// The side output of that one: late rows of a window.
+    pub side: bool,
+    /// What it hands on is shown to the judge under this number ([`Layer::Emitted`](crate::base::Layer::Emitted)).
+    pub shown: Option<u16>,
     /// What one record costs it.
     pub record: Nanos,
 }
@@ -114,6 +132,8 @@ pub struct JobEdge {
     pub from: u16,
     /// Which operator of its chain.
     pub after: usize,
+    /// Its side output.
+    pub side: bool,
     /// The consuming vertex.
     pub to: u16,
     /// How records are dealt out.

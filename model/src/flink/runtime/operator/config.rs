@@ -1,0 +1,112 @@
+//! What operators of a chain are, as a graph names them.
+
+use super::super::graph::KeyColumn;
+use crate::base::Millis;
+use crate::flink::operator::Assigner;
+
+/// How a column is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `>=`
+    AtLeast,
+}
+
+/// A condition on a row: a column against a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The column.
+    pub column: u8,
+    /// How.
+    pub comparison: Comparison,
+    /// With what.
+    pub value: i64,
+}
+impl Condition {
+    /// Whether a row with these columns meets it.
+    pub const fn holds(self, columns: &[i64; 4]) -> bool {
+        let left = columns[self.column as usize];
+        match self.comparison {
+            Comparison::Equal => left == self.value,
+            Comparison::NotEqual => left != self.value,
+            Comparison::Less => left < self.value,
+            Comparison::AtLeast => left >= self.value,
+        }
+    }
+}
+
+/// Where a column of an output row comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expr {
+    /// A column of the row; of a join's right row.
+    Column(u8),
+    /// A column of a join's left row.
+    Left(u8),
+    /// The row's event time, milliseconds; of a join's right row.
+    Time,
+    /// A constant.
+    Constant(i64),
+}
+
+/// A keyed join of two kinds of rows in one stream (`KeyedProcessFunction` with a value of each kind and a timer): the first
+/// row of each kind is kept until the other kind's comes; the result has the time and the ghost of the right one. A pair is
+/// given once; then both go. A row that waits longer than the TTL in event time goes without a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinConfig {
+    /// What joins.
+    pub key: KeyColumn,
+    /// Rows of the left kind.
+    pub left: Condition,
+    /// Rows of the right kind. A row of neither vanishes.
+    pub right: Condition,
+    /// The result's columns.
+    pub columns: [Expr; 4],
+    /// Event time that a row waits for the other: a timer at its own time plus this.
+    pub ttl: Millis,
+}
+
+/// A window of the DataStream API: `keyBy(key).window(...).allowedLateness(...).sideOutputLateData(...)` with a sum and a
+/// count. A firing is a row with the window's last millisecond as its time, the key's value as key, and the columns
+/// [window_end, key, sum, count].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowConfig {
+    /// What is counted apart.
+    pub key: KeyColumn,
+    /// How time is cut.
+    pub assigner: Assigner,
+    /// `allowedLateness`.
+    pub lateness: Millis,
+    /// The column that is summed up.
+    pub sum: Option<u8>,
+    /// Size of a firing's record on the wire, bytes.
+    pub bytes: u32,
+}
+
+/// Keeps the first row of each key (`Deduplicate` of SQL, keep first by processing time).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeduplicateConfig {
+    /// What must be unique.
+    pub key: KeyColumn,
+    /// `table.exec.state.ttl`, in processing time; none keeps for ever.
+    pub ttl: Option<Millis>,
+}
+
+/// An operator as the graph names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OperatorConfig {
+    /// Hands on rows that meet a condition.
+    Filter(Condition),
+    /// Hands on rows with other columns.
+    Map([Expr; 4]),
+    /// See [`JoinConfig`].
+    Join(JoinConfig),
+    /// See [`WindowConfig`].
+    Window(WindowConfig),
+    /// See [`DeduplicateConfig`].
+    Deduplicate(DeduplicateConfig),
+}
