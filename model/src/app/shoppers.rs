@@ -56,10 +56,9 @@ pub struct Planned {
     pub key: u64,
     /// Bytes on the wire.
     pub bytes: u32,
-    /// What the shopper did: 0 view, 1 cart, 2 checkout, 3 purchase.
-    pub kind: u8,
-    /// Worth in cents; 0 unless it is a purchase.
-    pub cents: u32,
+    /// The record's columns. Of a shopper's event: event id; what was done (0 view, 1 cart, 2 checkout, 3 purchase); its worth
+    /// in cents, 0 unless it is a purchase; whether it is poison.
+    pub cols: [i64; 4],
     /// Cannot be decoded.
     pub poison: bool,
     /// How far its event time lies in the past on purpose; zero unless late.
@@ -70,14 +69,14 @@ pub struct Planned {
     pub copy_of: Option<u32>,
 }
 impl Planned {
-    /// The record: columns are event id, kind, cents, poison.
+    /// The record.
     pub fn row(&self) -> Row {
         Row {
             ghost: Ghost::new(self.number),
             bytes: self.bytes,
             time: self.event_time,
             key: self.key,
-            cols: [self.event_id, i64::from(self.kind), i64::from(self.cents), i64::from(self.poison)],
+            cols: self.cols,
             ..Row::default()
         }
     }
@@ -183,7 +182,7 @@ impl Shoppers {
         };
         let drawn = d.kind.below(100);
         let kind = KINDS.iter().find(|(below, _)| drawn < *below).map_or(0, |k| k.1);
-        let cents = if kind == 3 { d.cents.between(199, 29_999) as u32 } else { 0 };
+        let cents = if kind == 3 { d.cents.between(199, 29_999) as i64 } else { 0 };
         let bytes = d.bytes.between(u64::from(s.payload.0), u64::from(s.payload.1)) as u32;
         self.begun |= !is_poison && !is_late && held == Nanos::ZERO;
         let event_time = EventTime(EPOCH.0 + at.millis().0 - (late_by.0 / 1_000_000) as i64);
@@ -200,8 +199,7 @@ impl Shoppers {
             event_time,
             key,
             bytes,
-            kind,
-            cents,
+            cols: [event_id, i64::from(kind), cents, i64::from(is_poison)],
             poison: is_poison,
             late_by,
             held,

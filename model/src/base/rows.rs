@@ -30,6 +30,17 @@ pub struct Span {
     pub len: u32,
 }
 
+/// Java's `String.hashCode`.
+pub fn string_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+}
+/// A text as a column's value: its `String.hashCode` below, another hash above, so that two texts are hardly ever one.
+pub fn text_value(text: &str) -> i64 {
+    // FNV-1a.
+    let above = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    i64::from(above) << 32 | i64::from(string_hash(text) as u32)
+}
+
 /// One record. Strings are interned when a scenario is loaded, so a row is plain data of 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {

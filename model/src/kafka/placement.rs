@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-/// `String.hashCode`: over UTF-16 units, wrapping.
-pub fn string_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0, |h: i32, unit| h.wrapping_mul(31).wrapping_add(i32::from(unit)))
-}
+pub use crate::base::string_hash;
 
 /// The partition of `partitions` that holds a `transactional.id` (`__transaction_state`) or `group.id`
 /// (`__consumer_offsets`) with this hash: the absolute value, which for the least integer is 0 (`Utils.abs`). Not the masked

@@ -22,6 +22,8 @@ pub struct TopicInfo {
     pub events: bool,
     /// What a gatekeeper makes of another topic.
     pub derived: Option<Derived>,
+    /// A job writes it: its rows are results, not events that were sent.
+    pub results: bool,
 }
 /// Rows that a gatekeeper has sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,10 @@ pub struct Derived {
     pub poison: bool,
 }
 impl TopicInfo {
+    /// Whether what applications send stands here as they sent it.
+    pub const fn is_sent(&self) -> bool {
+        self.events && self.derived.is_none() && !self.results
+    }
     /// Whether an event belongs here; `topic` is this topic's number.
     pub fn holds(&self, topic: u16, sent: &Sent) -> bool {
         match self.derived {
@@ -136,6 +142,8 @@ pub struct Evidence<'a> {
     pub down: Vec<ProcessId>,
     /// Producers that gave up for good, by number.
     pub fatal: Vec<u16>,
+    /// What jobs have not finished with.
+    pub jobs: Vec<String>,
     /// Partitions that a gatekeeper has not finished with.
     pub behind: Vec<(TopicPartition, String)>,
 }

@@ -84,6 +84,8 @@ pub struct LayerLaw {
     pub failed: u64,
     /// By reader: the topics it reads, by number.
     reads: Vec<Vec<bool>>,
+    /// Topics of results, which are another law's.
+    results: Vec<bool>,
 }
 
 impl LayerLaw {
@@ -98,6 +100,7 @@ impl LayerLaw {
             acked: 0,
             failed: 0,
             reads: cast.readers.iter().map(reads).collect(),
+            results: topics.iter().map(|t| t.results).collect(),
         }
     }
     fn fate(&self, ghost: u32) -> Fate {
@@ -187,6 +190,8 @@ impl Observer for LayerLaw {
                     fate.flags |= Fate::FAILED;
                 }
             }
+            Layer::Emitted(_) => {}
+            Layer::Read(_) if self.results.get(usize::from(shown.tp.topic.0)) == Some(&true) => {}
             Layer::Read(reader) => {
                 let reader = usize::from(reader);
                 if self.reads[reader].get(usize::from(shown.tp.topic.0)) != Some(&true) {
@@ -205,7 +210,8 @@ impl Law for LayerLaw {
 
     fn settle(&mut self, end: &Evidence<'_>, findings: &mut Findings) {
         let mut in_topic: BTreeMap<u16, Topic> = BTreeMap::new();
-        for tp in end.replicas.keys().filter(|tp| end.topics[usize::from(tp.topic.0)].events) {
+        let of_events = |t: &TopicInfo| t.events && !t.results;
+        for tp in end.replicas.keys().filter(|tp| of_events(&end.topics[usize::from(tp.topic.0)])) {
             self.scan(end, *tp, in_topic.entry(tp.topic.0).or_default());
         }
         for (topic, held) in &in_topic {
@@ -224,7 +230,11 @@ impl Law for LayerLaw {
             self.topic(&mut say, held, *topic);
             self.counts.insert(name.clone(), count);
         }
-        for (number, reader) in end.cast.readers.iter().enumerate() {
+        let events = |r: &super::ReaderInfo| {
+            let mut topics = r.topics.iter().filter_map(|t| end.topics.get(usize::from(*t)));
+            r.topics.is_empty() || topics.any(of_events)
+        };
+        for (number, reader) in end.cast.readers.iter().enumerate().filter(|(_, r)| events(r)) {
             let seen = &self.read[number];
             let start = LayerCount { unexpected: self.unexpected_reads[number], ..LayerCount::default() };
             let readable = |g: u32| {

@@ -53,6 +53,9 @@ impl Law for LivenessLaw {
             partition(end, *tp, others_down, &mut out);
         }
         if !others_down {
+            for text in &end.jobs {
+                out.say("job-behind", None, None, text.clone());
+            }
             for (tp, text) in &end.behind {
                 out.say("gatekeeper-behind", end.excuses.changed(*tp), Some(*tp), text.clone());
             }

@@ -10,6 +10,7 @@
 //! | replication | `replication/` | I-1, I-2, I-3, I-6, I-7 (logs), I-9, I-28, R-5 and acks=all, as the run goes and over the final logs |
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
+//! | results | `results/` | state, sink, reader: which of the three exactly-onces a job kept; with money: expected and billed |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
 //! | states | `transactions/states.rs` | I-26, I-31: the log of a transactional id moves along the edges, its epoch never back |
 //! | markers | `transactions/markers.rs` | I-23, I-24: markers are what was decided; an end has all of them before it |
@@ -32,6 +33,7 @@ mod ledger;
 mod liveness;
 mod order;
 mod replication;
+mod results;
 mod sequences;
 mod stalls;
 mod tally;
@@ -49,6 +51,7 @@ pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
 pub use order::OrderLaw;
 pub use replication::{ReplicationLaw, Told};
+pub use results::{Billing, Derivation, ResultLaw, ResultNode, ResultPlan, ResultSink, Results, Scopes, Wrong};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
 pub use tally::{Account, Ended, Tally};
@@ -155,6 +158,8 @@ pub struct Judge {
     pub controller: ControllerLaw,
     /// Sequence numbers.
     pub sequences: SequenceLaw,
+    /// What jobs made of the events.
+    pub results: ResultLaw,
     /// Liveness.
     pub liveness: LivenessLaw,
     /// Rules that excuse a loss or a duplicate.
@@ -178,6 +183,7 @@ impl Judge {
             replication: ReplicationLaw::new(cast, topics),
             controller: ControllerLaw::new(cast, topics),
             sequences: SequenceLaw,
+            results: ResultLaw::default(),
             liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
             stalls: Stalls::new(cast),
@@ -244,6 +250,7 @@ impl Observer for Judge {
         if let Some(reader) = self.order.reread.take() {
             self.excuses.reread(reader);
         }
+        self.results.shown(shown);
         self.stalls.decided(at, shown, &self.ledger);
         self.tally.shown(at, process, shown);
     }

@@ -106,7 +106,7 @@ impl Law for OrderLaw {
         self.seen.drain(..).for_each(|v| findings.add(v));
         // A gatekeeper keeps the order of a partition, not that of a producer over several.
         let plain =
-            |topic: u16| end.topics[usize::from(topic)].events && end.topics[usize::from(topic)].derived.is_none();
+            |topic: u16| end.topics[usize::from(topic)].is_sent();
         for tp in end.replicas.keys().filter(|tp| plain(tp.topic.0)) {
             // Per producer: the ledger's numbers are given in the order of sending.
             let mut last: BTreeMap<u16, u32> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use super::Stage;
 use super::internal::{Internal, producers, transactional_ids};
-use crate::judge::{Cast, Derived, ReaderInfo, TopicInfo};
+use crate::judge::{Cast, Derived, ReaderInfo, ResultPlan, TopicInfo};
 use crate::scenario::data::{Application, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
 use crate::world::{HostSpec, Link, World, WorldSpec};
@@ -11,7 +11,7 @@ use model::app::{
     Batching, ProducerAppConfig, ProducerClientConfig, RdPartitioner, ReaderAppConfig, ReaderClientConfig,
     TransactionalClient,
 };
-use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId};
+use model::base::{Addr, BrokerId, Fixes, Millis, Nanos, ProcessId, TopicId};
 use model::kafka::broker::FetcherConfig;
 use model::kafka::broker::node::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, TopicSpec};
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile as JavaProfile, Sleep};
@@ -37,6 +37,8 @@ pub struct Built {
     pub cast: Cast,
     /// Topics for the judge.
     pub topics: Vec<TopicInfo>,
+    /// What jobs make of them.
+    pub plan: ResultPlan,
 }
 
 /// Builds the world of a scenario.
@@ -114,6 +116,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         stage.readers.push(instances);
     }
     super::gatekeepers::add(scenario, &bootstrap, &mut world, &mut stage);
+    super::jobs::add(scenario, &bootstrap, &mut world, &mut stage);
     let mut topics: Vec<TopicInfo> = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
     for gatekeeper in &scenario.gatekeepers {
         let from = gatekeeper.consumer.topics[0].0;
@@ -121,7 +124,9 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
             topics[usize::from(topic.0)].derived = Some(Derived { from, poison });
         }
     }
-    Built { world, stage, cast, topics }
+    let plan = super::jobs::plan(scenario);
+    plan.sinks.iter().for_each(|sink| topics[usize::from(sink.topic)].results = true);
+    Built { world, stage, cast, topics, plan }
 }
 
 fn hosts(scenario: &Scenario) -> Vec<HostSpec> {
@@ -233,6 +238,7 @@ fn topic_info(topic: &crate::scenario::data::Topic) -> TopicInfo {
         unclean: topic.config.flag("unclean.leader.election.enable"),
         events: true,
         derived: None,
+        results: false,
     }
 }
 
@@ -381,9 +387,19 @@ fn begins_at_end(c: &Config) -> bool {
     c.word("auto.offset.reset") == "latest" && c.is_set("auto.offset.reset")
 }
 fn java_reader(reader: &Reader, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> ReaderClientConfig {
-    let c = &reader.config;
+    let (network, consumer) = java_consumer(&reader.config, &reader.topics, scenario, bootstrap);
+    let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));
+    ReaderClientConfig::Java(Box::new(network), Arc::new(consumer), hashes)
+}
+/// A Java consumer of these topics: its connections, and itself.
+pub(super) fn java_consumer(
+    c: &Config,
+    topics: &[TopicId],
+    scenario: &Scenario,
+    bootstrap: &Arc<[Addr]>,
+) -> (NetworkConfig, ConsumerConfig) {
     let network = NetworkConfig {
-        topics: Some(reader.topics.iter().copied().collect()),
+        topics: Some(topics.iter().copied().collect()),
         request_timeout: ms_or(c, "request.timeout.ms", Millis(30_000)),
         setup_timeout: c.ms("socket.connection.setup.timeout.ms"),
         setup_timeout_max: ms_or(c, "socket.connection.setup.timeout.max.ms", Millis(30_000)),
@@ -417,8 +433,7 @@ fn java_reader(reader: &Reader, scenario: &Scenario, bootstrap: &Arc<[Addr]>) ->
         retry_backoff: c.ms("retry.backoff.ms"),
         ..ConsumerConfig::default()
     };
-    let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));
-    ReaderClientConfig::Java(Box::new(network), Arc::new(consumer), hashes)
+    (network, consumer)
 }
 fn rd_consumer(c: &Config) -> RdConsumerConfig {
     RdConsumerConfig {

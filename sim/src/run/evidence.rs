@@ -4,9 +4,13 @@ use super::Run;
 use crate::judge::{Evidence, Replica};
 use model::actor::Actor;
 use model::app::ReaderApp;
+use crate::scenario::data::NodeKind;
 use model::base::{BrokerId, Offset, ProcessId, TopicPartition};
+use model::flink::runtime::ids::JobId;
+use model::flink::runtime::job_manager::{JobMaster, JobState};
 use model::kafka::broker::node::Node;
 use model::kafka::controller::MetadataImage;
+use model::kafka::partition::Partition;
 use std::collections::BTreeMap;
 
 /// The nodes that are up, by id.
@@ -76,6 +80,54 @@ pub(super) fn gatekeepers_behind(run: &Run) -> Vec<(TopicPartition, String)> {
         }
     }
     behind
+}
+
+/// What jobs have not finished with: a job that does not run, a partition that its source has not read to the end.
+pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
+    let mut behind = Vec::new();
+    if run.scenario.jobs.is_empty() {
+        return behind;
+    }
+    let Some(manager) = run.stage.job_manager.and_then(|p| run.world.process(p)).and_then(Actor::job_manager) else {
+        return vec!["the JobManager is gone".into()];
+    };
+    let task_managers: Vec<_> =
+        run.stage.task_managers.iter().filter_map(|p| run.world.process(*p).and_then(Actor::task_manager)).collect();
+    let image = newest_image(run);
+    for (job, number) in run.scenario.jobs.iter().zip(0u16..) {
+        let state = manager.job(JobId(number)).map(JobMaster::state);
+        match state {
+            Some(JobState::Running) => {}
+            Some(JobState::Failed | JobState::Finished) => {
+                behind.push(format!("job {} has ended", job.name));
+                continue;
+            }
+            other => {
+                behind.push(format!("job {} does not run: {other:?}", job.name));
+                continue;
+            }
+        }
+        for node in &job.nodes {
+            let NodeKind::Source { topic, config, .. } = &node.kind else { continue };
+            for tp in run.scenario.partitions_of(&[*topic]).iter().copied() {
+                let leader = image.and_then(|i| i.partition(tp)).map(|r| r.leader);
+                let log = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp));
+                let committed = config.word("isolation.level") == "read_committed";
+                let Some(log) = log.map(Partition::log) else { continue };
+                let end = if committed { log.last_stable() } else { log.high_watermark() };
+                let splits = task_managers.iter().flat_map(|t| t.splits());
+                let at = splits.filter(|(id, split)| *id == JobId(number) && split.tp == tp).find_map(|(_, s)| s.next);
+                if end > Offset(0) && at.is_none_or(|at| at < end) {
+                    behind.push(format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name));
+                }
+            }
+        }
+    }
+    behind
+}
+/// How much all logs hold.
+pub(super) fn ends(run: &Run) -> i64 {
+    nodes(run).flat_map(|(.., n)| partitions(run).filter_map(|tp| Some(n.partitions().get(tp)?.log().end().0))).sum()
 }
 
 /// Gathers everything.
@@ -161,5 +213,6 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
         down: run.faults().left_down(),
         fatal,
         behind: gatekeepers_behind(run),
+        jobs: jobs_behind(run),
     }
 }

@@ -3,15 +3,18 @@
 use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
-use crate::judge::{Account, Findings, LayerCount, Stalls};
+use crate::judge::{Account, Billing, Findings, LayerCount, Results, Scopes, Stalls, Wrong};
 use crate::scenario::Loaded;
+use crate::scenario::data::Workload;
 use crate::show::outcome::{
-    Expected, FaultDone, Freshness, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Stall, Transactions, Verdict,
-    Violation, Work,
+    Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Scope, Stall, Transactions,
+    Value, Verdict, Violation, Work, WrongResult,
 };
 use crate::world::Digest;
 use model::actor::Actor;
 use model::base::SimTime;
+use model::flink::runtime::ids::JobId;
+use model::flink::runtime::job_manager::{JobMaster, JobState};
 use std::collections::BTreeMap;
 
 /// A run that is over.
@@ -30,7 +33,10 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
     let identity = run.world.finish();
     run.seen.judge.coverage.settle();
     let mut judge = run.seen.judge.clone();
-    let findings = judge.settle(&evidence::gather(run));
+    let evidence = evidence::gather(run);
+    let findings = judge.settle(&evidence);
+    let results = judge.results.settle(&evidence);
+    judge.layer.counts.extend(results.layers.clone());
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
     let mut outcome = Outcome {
         schema: SCHEMA,
@@ -50,6 +56,9 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         },
         ledger: ledger(run),
         layers: judge.layer.counts.iter().map(|(name, c)| (name.clone(), layer(run, name, c))).collect(),
+        scopes: results.scopes.iter().map(|(name, s)| (name.clone(), scope(*s))).collect(),
+        values: values(run, &results),
+        jobs: jobs(run),
         producers: producers(run),
         stalls: stalls(run, &judge.stalls),
         liveness: liveness(run, &findings),
@@ -107,6 +116,55 @@ fn layer(run: &Run, name: &str, c: &LayerCount) -> Layer {
         poison: c.poison,
         exact: c.exact(),
     }
+}
+const fn scope(s: Scopes) -> Scope {
+    Scope { state: s.state, sink: s.sink, reader: s.reader }
+}
+/// How many wrong results of a reader stand in the outcome.
+const FIRST_WRONG: usize = 10;
+fn values(run: &Run, results: &Results) -> BTreeMap<String, Value> {
+    let texts = texts(run);
+    let wrong = |w: &Wrong| WrongResult {
+        window_end: w.window_end,
+        key: texts.get(&w.key).cloned().unwrap_or_else(|| w.key.to_string()),
+        expected: w.expected,
+        billed: w.billed,
+        rows: w.rows,
+    };
+    let value = |b: &Billing| Value {
+        expected: b.expected,
+        billed: b.billed,
+        difference: b.billed.saturating_sub(b.expected),
+        wrong: b.wrong.len() as u64,
+        first_wrong: b.wrong.iter().take(FIRST_WRONG).map(wrong).collect(),
+    };
+    results.values.iter().map(|(name, b)| (name.clone(), value(b))).collect()
+}
+/// What the texts of events files are that columns number.
+fn texts(run: &Run) -> BTreeMap<i64, String> {
+    let files = run.scenario.applications.iter().filter_map(|a| match &a.workload {
+        Workload::EventsFile(file) if file.columns.iter().any(|c| c.column.text) => Some(file),
+        _ => None,
+    });
+    files.flat_map(|file| crate::workload::texts(file).unwrap_or_default()).collect()
+}
+fn jobs(run: &Run) -> BTreeMap<String, Job> {
+    let manager = run.stage.job_manager.and_then(|p| run.world.process(p)).and_then(Actor::job_manager);
+    let one = |(job, number): (&crate::scenario::data::Job, u16)| {
+        let master = manager.and_then(|m| m.job(JobId(number)));
+        let state = match master.map(JobMaster::state) {
+            None => "gone",
+            Some(JobState::Created | JobState::Scheduling) => "scheduling",
+            Some(JobState::Running) => "running",
+            Some(JobState::Restarting { .. }) => "restarting",
+            Some(JobState::Failed) => "failed",
+            Some(JobState::Finished) => "finished",
+        };
+        let restarts = master.map_or(0, |m| u64::from(m.restarted));
+        let checkpoint = master.and_then(|m| m.completed).map_or(0, |id| id.0.max(0) as u64);
+        (job.name.clone(), Job { state: state.into(), restarts, checkpoint })
+    };
+    run.scenario.jobs.iter().zip(0..).map(one).collect()
 }
 fn producers(run: &Run) -> BTreeMap<String, Producer> {
     let apps = run.scenario.applications.iter().zip(&run.stage.applications);
@@ -169,6 +227,7 @@ fn liveness(run: &Run, findings: &Findings) -> BTreeMap<String, Liveness> {
     let mut checks =
         vec!["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
     checks.extend((!run.scenario.gatekeepers.is_empty()).then_some("gatekeeper-behind"));
+    checks.extend((!run.scenario.jobs.is_empty()).then_some("job-behind"));
     checks
         .into_iter()
         .map(|check| {

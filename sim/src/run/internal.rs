@@ -96,6 +96,7 @@ impl Internal {
                 unclean: false,
                 events: false,
                 derived: None,
+                results: false,
             }
         })
     }

@@ -11,6 +11,7 @@ mod finish;
 mod gatekeepers;
 mod ghosts;
 mod internal;
+mod jobs;
 mod members;
 mod plant;
 mod seen;
@@ -23,7 +24,7 @@ pub use seen::Seen;
 pub use stage::Stage;
 
 use crate::host::Drive;
-use crate::judge::{Cast, Judge, Sent, TopicInfo};
+use crate::judge::{Cast, Judge, ResultLaw, Sent, TopicInfo};
 use crate::scenario::data::{Fault as Planned, Scenario, Trigger, When};
 use crate::workload::{LineError, Source, instance_of};
 use crate::world::{CrashPoint, Fault, Lifecycle, Recorder, World};
@@ -95,6 +96,8 @@ pub struct Run {
     /// The scenario's time zero.
     pub origin: SimTime,
     workload_ended: Option<SimTime>,
+    /// Since when everything is at rest, and how much the logs held then.
+    quiet: Option<(SimTime, i64)>,
     /// Events that nobody was there to send.
     pub unsent: u64,
     /// A crash point of a sweep: how long after it the process is started again, and when that is.
@@ -110,7 +113,7 @@ impl Run {
     /// # Errors
     /// If an events file cannot be opened.
     pub fn new(scenario: &Arc<Scenario>, seed: u64) -> Result<Self, LineError> {
-        let Built { world, stage, cast, topics } = build::build(scenario, seed);
+        let Built { world, stage, cast, topics, plan } = build::build(scenario, seed);
         let streams = world.streams();
         let mut feeds = Vec::new();
         let mut first_producer = 0;
@@ -125,10 +128,12 @@ impl Run {
         }
         let faults = FaultEngine::new(scenario, &stage, Vec::new(), streams);
         let watcher = faults.watcher();
+        let mut judge = Judge::new(&cast, &topics);
+        judge.results = ResultLaw::new(plan);
         let mut run = Self {
             scenario: Arc::clone(scenario),
             seed,
-            seen: Seen::new(Judge::new(&cast, &topics), watcher, cast.readers.len()),
+            seen: Seen::new(judge, watcher, cast.readers.len()),
             world,
             stage: Arc::new(stage),
             cast: Arc::new(cast),
@@ -141,6 +146,7 @@ impl Run {
             own_due: None,
             origin: SimTime::ZERO,
             workload_ended: None,
+            quiet: None,
             unsent: 0,
             restart_after: None,
             restart: None,
@@ -248,6 +254,7 @@ impl Run {
             p.iter().zip(0..).map(move |(p, n)| (r.start + Nanos(r.stagger.0.saturating_mul(n)), *p))
         }));
         self.starts.extend(self.stage.registries.iter().map(|p| (SimTime::ZERO, *p)));
+        self.starts.extend(jobs::processes(&self.stage).map(|p| (SimTime::ZERO, p)));
         self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
         self.starts.sort_by(|a, b| b.cmp(a));
         let drawn = self.scenario.schedule(self.seed).into_iter().map(|f| shift(f, self.origin)).collect();
@@ -288,6 +295,7 @@ impl Run {
                     Some(schema) => model::registry::payload::as_avro(send.row(), schema),
                     None => send.row(),
                 };
+                self.seen.judge.results.sent(feed.topic, &row);
                 feed.bundles[instance].rows.push(Row { ghost, ..row });
             }
             for (bundle, process) in feed.bundles.iter_mut().zip(&feed.instances) {
@@ -315,7 +323,11 @@ impl Run {
         let decided = producers.filter_map(|p| self.world.process(*p).and_then(Actor::producer)).all(|a| !a.is_busy());
         // What the schedule leaves down comes no more into any ISR.
         let whole = if self.faults.left_down().is_empty() { self.formed() } else { true };
-        decided && whole && evidence::caught_up(self) && evidence::gatekeepers_behind(self).is_empty()
+        decided
+            && whole
+            && evidence::caught_up(self)
+            && evidence::gatekeepers_behind(self).is_empty()
+            && evidence::jobs_behind(self).is_empty()
     }
 
     fn look(&mut self, life: &mut impl Lifecycle) {
@@ -335,7 +347,20 @@ impl Run {
             }
             Phase::Draining { since } => {
                 let bound = since + Nanos(self.scenario.drain.0.max(self.scenario.liveness.0));
-                if now >= bound || self.at_rest() {
+                if !self.at_rest() {
+                    self.quiet = None;
+                } else if !self.scenario.jobs.is_empty() {
+                    // A job that has read everything may have to write: so much is sure when nothing has for long enough.
+                    let ends = evidence::ends(self);
+                    if self.quiet.is_none_or(|(_, before)| before != ends) {
+                        self.quiet = Some((now, ends));
+                    }
+                }
+                let rest = match self.quiet {
+                    Some((from, _)) => now.since(from) >= jobs::quiet(&self.scenario),
+                    None => self.scenario.jobs.is_empty() && self.at_rest(),
+                };
+                if now >= bound || rest {
                     self.phase = Phase::Over;
                 }
             }

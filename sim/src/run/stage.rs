@@ -17,6 +17,10 @@ pub struct Stage {
     pub gatekeepers: Vec<Vec<ProcessId>>,
     /// Processes of the registry.
     pub registries: Vec<ProcessId>,
+    /// The JobManager, if there is one.
+    pub job_manager: Option<ProcessId>,
+    /// TaskManagers.
+    pub task_managers: Vec<ProcessId>,
     /// Machine of each process, by place in the scenario; also its host in the world.
     pub machine: Vec<u32>,
 }

@@ -5,7 +5,10 @@ use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
 use model::app::Shopping;
-use model::base::{BrokerId, Fixes, Nanos, SimTime, TopicId, TopicPartition};
+use model::base::{BrokerId, Fixes, Millis, Nanos, SimTime, TopicId, TopicPartition};
+use model::flink::runtime::graph::KeyColumn;
+use model::flink::runtime::operator::OperatorConfig;
+use model::flink::source::Strategy;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,6 +64,10 @@ pub struct Scenario {
     pub expectations: Vec<Expectation>,
     /// Prefixes of transactional ids that programs make up while they run.
     pub made_up_ids: Vec<Arc<str>>,
+    /// The Flink cluster, if there are jobs.
+    pub flink: Option<Flink>,
+    /// Jobs.
+    pub jobs: Vec<Job>,
 }
 
 impl Scenario {
@@ -267,6 +274,68 @@ pub struct Gatekeeper {
     /// Which library decodes.
     pub decoder: Decoder,
 }
+/// A Flink cluster.
+#[derive(Clone, Debug)]
+pub struct Flink {
+    /// The JobManager's machine, by place in [`Scenario::machines`].
+    pub job_manager: usize,
+    /// The machine of each TaskManager.
+    pub task_managers: Vec<usize>,
+    /// Its keys.
+    pub config: Config,
+    /// How long it has been up when the run begins.
+    pub age: Nanos,
+}
+/// A job: sources, operators and sinks, each after what it takes its input from.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Name.
+    pub name: String,
+    /// Its keys.
+    pub config: Config,
+    /// Its graph.
+    pub nodes: Vec<JobNode>,
+}
+/// A node of a job's graph.
+#[derive(Clone, Debug)]
+pub struct JobNode {
+    /// Name.
+    pub name: String,
+    /// What it does.
+    pub kind: NodeKind,
+    /// Whose output it takes, by place in the graph, and whether that is the side output. `None` for a source.
+    pub input: Option<(usize, bool)>,
+    /// Subtasks.
+    pub parallelism: u16,
+    /// Work for one record.
+    pub record: Nanos,
+    /// Columns of what it hands on.
+    pub columns: Vec<Column>,
+}
+/// What a node of a job's graph does.
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// Reads a topic.
+    Source {
+        /// The topic.
+        topic: TopicId,
+        /// The consumer's keys.
+        config: Config,
+        /// How event time passes: strategy and idle timeout.
+        watermarks: Option<(Strategy, Option<Millis>)>,
+    },
+    /// Computes, keyed or not.
+    Operator(OperatorConfig, Option<KeyColumn>),
+    /// Writes a topic.
+    Sink {
+        /// The topic.
+        topic: TopicId,
+        /// Its keys.
+        config: Config,
+        /// The producer's keys.
+        producer: Config,
+    },
+}
 /// Where events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
@@ -288,6 +357,8 @@ pub struct EventsFile {
     pub event_time: Pointer,
     /// Unit of the event time.
     pub event_time_unit: TimeUnit,
+    /// Columns that jobs work with.
+    pub columns: Vec<FileColumn>,
     /// When events are sent.
     pub pace: Pace,
     /// Events a second, for [`Pace::Rate`].
@@ -296,6 +367,30 @@ pub struct EventsFile {
     pub max_events: u32,
     /// Nothing is sent after this.
     pub duration: Nanos,
+}
+/// A column of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// It holds texts, as [`text_value`](model::base::text_value) numbers them; else whole numbers.
+    pub text: bool,
+}
+impl Column {
+    /// One of whole numbers.
+    pub fn number(name: &str) -> Self {
+        Self { name: name.to_owned(), text: false }
+    }
+}
+/// A column of a file's events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileColumn {
+    /// Which.
+    pub column: Column,
+    /// Where its value stands.
+    pub pointer: Pointer,
+    /// A number is read in this part of a whole: 1,000,000 for millionths.
+    pub factor: u32,
 }
 /// Where the lines are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -360,6 +455,10 @@ pub enum Target {
     Gatekeeper(u16, Option<u16>),
     /// A process of the registry; all if none is named.
     Registry(Option<u16>),
+    /// The JobManager.
+    JobManager,
+    /// A TaskManager; all if none is named.
+    TaskManager(Option<u16>),
     /// Every application, reader and gatekeeper.
     AllClients,
     /// Every process of a machine, by place in [`Scenario::machines`].

@@ -13,6 +13,7 @@ pub mod problem;
 pub mod raw;
 pub mod raw_fault;
 pub mod raw_gatekeeper;
+pub mod raw_job;
 mod raw_keys;
 mod resolve;
 pub mod schedule;

@@ -4,6 +4,7 @@
 use super::keys::Profile;
 use super::raw_fault::{Dead, Fault};
 pub use super::raw_gatekeeper::{Decoder, Gatekeeper, Registry, TransactionalIds};
+pub use super::raw_job::{Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind};
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
@@ -63,7 +64,10 @@ pub struct Raw {
     /// The schema registry, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<Registry>,
-    /// Stream jobs. Reserved: not covered yet.
+    /// The Flink cluster that runs the jobs.
+    #[serde(default)]
+    pub flink: Flink,
+    /// Flink jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
     /// What the applications send, unless they have a workload of their own.
@@ -395,23 +399,6 @@ pub struct Reader {
     pub start: Duration,
 }
 
-/// A stream job: reserved for a later version.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Job {
-    /// Name.
-    pub name: String,
-    /// The engine's keys.
-    #[serde(default)]
-    pub config: BTreeMap<String, Json>,
-    /// Operators of its graph.
-    #[serde(default)]
-    pub operators: Vec<BTreeMap<String, Json>>,
-    /// Its sinks.
-    #[serde(default)]
-    pub sinks: Vec<BTreeMap<String, Json>>,
-}
-
 /// Where events come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -497,6 +484,10 @@ pub struct Workload {
     pub event_time_unit: TimeUnit,
     /// When a file's events are sent.
     pub pace: Pace,
+    /// Columns that jobs work with, up to four: `NAME = /pointer` for whole numbers, `NAME = /pointer * 1000000` to read
+    /// decimals as whole millionths, `NAME = text /pointer` for texts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
 }
 impl Default for Workload {
     fn default() -> Self {
@@ -520,6 +511,7 @@ impl Default for Workload {
             event_time: "/ts".into(),
             event_time_unit: TimeUnit::Milliseconds,
             pace: Pace::Rate,
+            columns: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Tables of Kafka's keys as written. Their schema is made from the table of keys, so editors complete them with defaults.
+//! Tables of Kafka's and Flink's keys as written. Their schema is made from the table of keys, so editors complete them with defaults.
 
-use super::keys::{KEYS, Kind, Lookup, Profile, Side, look_up};
+use super::keys::{Kind, Lookup, Profile, Side, keys, look_up};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
@@ -75,13 +75,34 @@ impl Whose for ConsumerKeys {
     const SIDES: &'static [Side] =
         &[Side::Consumer(Profile::Java), Side::Consumer(Profile::Java34), Side::Consumer(Profile::Librdkafka)];
 }
+/// Keys of a Flink cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct FlinkKeys;
+/// Keys of a Flink job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobKeys;
+/// Keys of a Kafka sink of a Flink job.
+#[derive(Clone, Copy, Debug)]
+pub struct SinkKeys;
+impl Whose for FlinkKeys {
+    const NAME: &'static str = "FlinkKeys";
+    const SIDES: &'static [Side] = &[Side::Flink];
+}
+impl Whose for JobKeys {
+    const NAME: &'static str = "JobKeys";
+    const SIDES: &'static [Side] = &[Side::Job];
+}
+impl Whose for SinkKeys {
+    const NAME: &'static str = "SinkKeys";
+    const SIDES: &'static [Side] = &[Side::Sink];
+}
 impl<K: Whose> JsonSchema for Settings<K> {
     fn schema_name() -> Cow<'static, str> {
         K::NAME.into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let mut properties = Map::new();
-        for key in KEYS.iter().filter(|k| K::SIDES.iter().any(|s| k.serves(*s))) {
+        for key in keys().filter(|k| K::SIDES.iter().any(|s| k.serves(*s))) {
             for name in std::iter::once(&key.name).chain(key.aliases) {
                 let defaults: Vec<_> = K::SIDES
                     .iter()
@@ -93,6 +114,8 @@ impl<K: Whose> JsonSchema for Settings<K> {
                 let unit = match key.kind {
                     Kind::Ms(..) => "milliseconds",
                     Kind::Secs(..) => "seconds",
+                    Kind::Time(..) => "a time with its unit, or milliseconds",
+                    Kind::Decimal => "a decimal number",
                     Kind::Bytes(..) => "bytes",
                     Kind::Int(..) => "number",
                     Kind::Flag => "true or false",
@@ -107,7 +130,7 @@ impl<K: Whose> JsonSchema for Settings<K> {
         }
         json_schema!({
             "type": "object", "properties": properties, "additionalProperties": { "type": "object" }, "x-kafka-keys": K::NAME,
-            "description": "Kafka's own keys, quoted, or dotted as in a properties file: then TOML sees tables."
+            "description": "The product's own keys, quoted, or dotted as in a properties file: then TOML sees tables."
         })
     }
 }

@@ -21,6 +21,8 @@ pub struct Names<'a> {
     pub gatekeepers: &'a [(String, u16)],
     /// Processes of the registry.
     pub registries: u16,
+    /// TaskManagers; none without jobs.
+    pub task_managers: u16,
     /// Declared machines, in order.
     pub machines: &'a [String],
 }
@@ -47,6 +49,9 @@ const FORMS: &[&str] = &[
     "gatekeeper NAME/N",
     "registry",
     "registry/N",
+    "job manager",
+    "task manager N",
+    "all task managers",
     "all clients",
     "machine NAME",
 ];
@@ -67,6 +72,15 @@ impl Names<'_> {
             ["all", "brokers"] => Ok(Target::AllBrokers),
             ["other", "brokers"] => Ok(Target::OtherBrokers),
             ["all", "clients"] => Ok(Target::AllClients),
+            ["job", "manager"] if self.task_managers > 0 => Ok(Target::JobManager),
+            ["all", "task", "managers"] if self.task_managers > 0 => Ok(Target::TaskManager(None)),
+            ["task", "manager", n] if self.task_managers > 0 => match n.parse::<u16>() {
+                Ok(n) if n < self.task_managers => Ok(Target::TaskManager(Some(n))),
+                _ => {
+                    let help = format!("TaskManagers are 0 to {}", self.task_managers - 1);
+                    Err((format!("there is no TaskManager {n}"), Some(help)))
+                }
+            },
             ["broker", n] => match n.parse::<u16>() {
                 Ok(id) if (1..=self.brokers).contains(&id) => Ok(Target::Broker(BrokerId(i32::from(id)))),
                 _ => Err((format!("there is no broker {n}"), Some(format!("brokers are 1 to {}", self.brokers)))),

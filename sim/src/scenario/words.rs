@@ -34,6 +34,9 @@ impl Scenario {
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(r, None) => format!("reader {}", self.readers[usize::from(r)].name),
             Target::Reader(r, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(r)].name),
+            Target::JobManager => "job manager".into(),
+            Target::TaskManager(Some(n)) => format!("task manager {n}"),
+            Target::TaskManager(None) => "all task managers".into(),
             Target::AllClients => "all clients".into(),
             Target::Machine(m) => format!("machine {}", self.machines[usize::from(m)].name),
         }

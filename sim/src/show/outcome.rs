@@ -54,6 +54,9 @@ pub struct Outcome {
     pub scopes: BTreeMap<String, Scope>,
     /// Money, by reader.
     pub values: BTreeMap<String, Value>,
+    /// Jobs by name.
+    #[serde(default)]
+    pub jobs: BTreeMap<String, Job>,
     /// Producers by name.
     pub producers: BTreeMap<String, Producer>,
     /// Times without progress.
@@ -156,8 +159,8 @@ pub struct Scope {
     /// For readers.
     pub reader: bool,
 }
-/// Money.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Money: what a reader that adds up everything it is given comes to. In the parts that the workload counts in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
     /// What should be billed.
     pub expected: i64,
@@ -165,6 +168,35 @@ pub struct Value {
     pub billed: i64,
     /// The difference.
     pub difference: i64,
+    /// Results that are billed wrongly: how many, and the first of them.
+    pub wrong: u64,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_wrong: Vec<WrongResult>,
+}
+/// A result that is billed wrongly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrongResult {
+    /// End of its window, ms since the epoch.
+    pub window_end: i64,
+    /// Its key.
+    pub key: String,
+    /// What it should come to.
+    pub expected: i64,
+    /// What was billed.
+    pub billed: i64,
+    /// Rows that the reader was given for it.
+    pub rows: u64,
+}
+/// A job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Job {
+    /// What it is at, at the end.
+    pub state: String,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// The newest completed checkpoint; 0 for none.
+    pub checkpoint: u64,
 }
 /// A producer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -55,6 +55,32 @@ impl Display for Outcome {
                 }),
             ),
             table(
+                ["job", "state", "restarts", "checkpoint"],
+                self.jobs
+                    .iter()
+                    .map(|(name, j)| [name.clone(), j.state.clone(), j.restarts.to_string(), j.checkpoint.to_string()]),
+            ),
+            table(
+                ["exactly once", "state", "sink", "reader"],
+                self.scopes.iter().map(|(name, s)| [name.clone(), yes(s.state), yes(s.sink), yes(s.reader)]),
+            ),
+            table(
+                ["values", "expected", "billed", "difference", "wrong"],
+                self.values.iter().map(|(name, v)| {
+                    let [a, b, c] = [v.expected, v.billed, v.difference].map(|n| n.to_string());
+                    [name.clone(), a, b, c, v.wrong.to_string()]
+                }),
+            ),
+            table(
+                ["billed wrongly", "key", "window end", "expected", "billed", "rows"],
+                self.values.iter().flat_map(|(name, v)| {
+                    v.first_wrong.iter().map(move |w| {
+                        let [a, b, c] = [w.window_end, w.expected, w.billed].map(|n| n.to_string());
+                        [name.clone(), w.key.clone(), a, b, c, w.rows.to_string()]
+                    })
+                }),
+            ),
+            table(
                 ["producer", "acknowledged", "failed sends", "retries", "fatal", "forgotten"],
                 self.producers.iter().map(|(name, p)| {
                     let of = [p.acknowledged, p.failed_sends, p.retries, p.fatal, p.forgotten];

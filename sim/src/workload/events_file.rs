@@ -4,8 +4,10 @@
 use crate::scenario::data::{EventsFile, EventsIn, Pace, Pointer, TimeUnit};
 use crate::scenario::problem::line_column;
 use model::app::{KeyHash, Planned};
+use model::base::text_value;
 use model::base::{EventTime, Nanos, Row, SimTime};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -254,14 +256,51 @@ impl EventsReader {
             event_time: time,
             key: key.map_or(Row::NO_KEY, |k| KeyHash::of(&k).pack()),
             bytes,
-            kind: 0,
-            cents: 0,
+            cols: self.columns(json, text, event_id)?,
             poison: false,
             late_by: Nanos::ZERO,
             held: Nanos::ZERO,
             copy_of: None,
         })
     }
+    /// The columns that are mapped; without any the event id alone.
+    fn columns(&self, json: &Json, text: &str, event_id: i64) -> Result<[i64; 4], LineError> {
+        let mut columns = [0; 4];
+        if self.mapping.columns.is_empty() {
+            columns[0] = event_id;
+        }
+        for (column, into) in self.mapping.columns.iter().zip(&mut columns) {
+            let at = || column_of(text, &column.pointer);
+            let name = &column.column.name;
+            let value = look(json, &column.pointer.0).map_err(|m| self.error(at(), format!("{name}: {m}")))?;
+            *into = match (value, column.column.text) {
+                (Json::String(s), true) => text_value(&s),
+                (Json::Number(n), false) => scaled(&n.to_string(), column.factor).ok_or_else(|| {
+                    let of = if column.factor == 1 { String::new() } else { format!(" of 1/{}", column.factor) };
+                    self.error(at(), format!("{name}: {n} is no whole number{of}, or too large"))
+                })?,
+                (Json::Bool(b), false) => i64::from(b),
+                (other, text) => {
+                    let wanted = if text { "a text" } else { "a number" };
+                    return Err(self.error(at(), format!("{name} is {}, not {wanted}", kind(&other))));
+                }
+            };
+        }
+        Ok(columns)
+    }
+}
+
+/// A decimal number as a whole number of parts, without going through floating point; `None` where it is none, or too large.
+fn scaled(text: &str, factor: u32) -> Option<i64> {
+    let (sign, text) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 18 {
+        return None;
+    }
+    let unit = 10i128.pow(fraction.len() as u32);
+    let number = format!("{whole}{fraction}").parse::<i128>().ok()?.checked_mul(i128::from(factor))?;
+    (number % unit == 0).then(|| i64::try_from(sign * (number / unit)).ok()).flatten()
 }
 
 /// What a pointer leads to. A string with something behind it is read as JSON: `kcat` prints a payload as text.
@@ -298,6 +337,27 @@ const fn kind(json: &Json) -> &'static str {
         Json::Array(_) => "a list",
         Json::Object(_) => "an object",
     }
+}
+
+/// The texts of a file's columns, by what numbers them: the first ten thousand.
+///
+/// # Errors
+/// The first line that is not what it should be.
+pub fn texts(file: &EventsFile) -> Result<BTreeMap<i64, String>, LineError> {
+    const MOST: usize = 10_000;
+    let mut reader = EventsReader::open(file)?;
+    let mut texts = BTreeMap::new();
+    while let Some((line, _)) = reader.line()? {
+        let Ok(json) = serde_json::from_slice::<Json>(&line) else { continue };
+        for column in file.columns.iter().filter(|c| c.column.text) {
+            if let Ok(Json::String(text)) = look(&json, &column.pointer.0)
+                && texts.len() < MOST
+            {
+                texts.insert(text_value(&text), text);
+            }
+        }
+    }
+    Ok(texts)
 }
 
 /// What a file holds.

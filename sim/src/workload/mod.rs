@@ -3,7 +3,7 @@
 
 mod events_file;
 
-pub use events_file::{EventsReader, LineError, Summary, verify};
+pub use events_file::{EventsReader, LineError, Summary, texts, verify};
 
 use crate::scenario::data::Workload;
 use model::app::{Planned, Shoppers};

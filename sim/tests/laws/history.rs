@@ -74,6 +74,7 @@ impl History {
             unclean: false,
             events: true,
             derived: None,
+            results: false,
         };
         let cast = Cast {
             brokers: (1..=3).map(|b| (ProcessId(b), BrokerId(b as i32))).collect(),

@@ -25,6 +25,7 @@ fn topic(name: &str, events: bool) -> TopicInfo {
         unclean: false,
         events,
         derived: None,
+        results: false,
     }
 }
 fn replica(batches: Vec<Batch>) -> Vec<Replica> {

@@ -6,6 +6,7 @@ use crate::flink::barrier::{BarrierKind, Mode};
 use crate::flink::checkpoint::CheckpointConfig;
 use crate::flink::kafka::DeliveryGuarantee;
 use crate::flink::restart::RestartStrategy;
+use crate::flink::key_groups::long_hash;
 use crate::flink::source::Strategy;
 use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
 use crate::kafka::client::java_consumer::ConsumerConfig;
@@ -23,25 +24,25 @@ pub enum Exchange {
 }
 
 /// What a stream is keyed by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyColumn {
     /// A whole number: its `Long.hashCode`.
     Long(u8),
-    /// An interned string: `String.hashCode` of each, by number.
-    Interned(u8, Arc<[i32]>),
+    /// A text, as [`text_value`](crate::base::text_value) numbers it: its `String.hashCode` is the lower half.
+    Text(u8),
 }
 impl KeyColumn {
     /// The column.
-    pub const fn column(&self) -> usize {
+    pub const fn column(self) -> usize {
         match self {
-            Self::Long(column) | Self::Interned(column, _) => *column as usize,
+            Self::Long(column) | Self::Text(column) => column as usize,
         }
     }
     /// Java's `hashCode` of a value.
-    pub fn hash_code(&self, value: i64) -> i32 {
+    pub const fn hash_code(self, value: i64) -> i32 {
         match self {
-            Self::Long(_) => (value ^ (value as u64 >> 32) as i64) as i32,
-            Self::Interned(_, hashes) => usize::try_from(value).ok().and_then(|v| hashes.get(v)).copied().unwrap_or(0),
+            Self::Long(_) => long_hash(value),
+            Self::Text(_) => value as i32,
         }
     }
 }

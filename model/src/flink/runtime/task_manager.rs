@@ -4,7 +4,7 @@ use super::element::Buffer;
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
-use super::task::{Mail, PORTS, Reader, Subpartition, Task, Turn, first_credit};
+use super::task::{Split, Mail, PORTS, Reader, Subpartition, Task, Turn, first_credit};
 use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Lane, Millis, Port, SimTime, SmallMap};
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
@@ -66,6 +66,11 @@ pub struct TaskManager {
 }
 
 impl TaskManager {
+    /// Splits of its sources, each with its job.
+    pub fn splits(&self) -> impl Iterator<Item = (JobId, Split)> + '_ {
+        let tasks = self.tasks.iter().flatten();
+        tasks.flat_map(|t| t.splits().iter().map(|s| (t.id().subtask.job, *s)))
+    }
     /// Starts it: it registers by itself.
     pub fn start<W>(config: &Arc<TaskManagerConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
         cx.listen(RPC, true);

@@ -14,6 +14,15 @@ pub enum Strategy {
     /// `WATERMARK FOR ts AS ts - delay`, pushed into the source: no millisecond less, and no floor at 0.
     Sql(Millis),
 }
+impl Strategy {
+    /// How far behind the newest event the watermark is, ms.
+    pub const fn bound(self) -> i64 {
+        match self {
+            Self::Bounded(bound) => bound.0 + 1,
+            Self::Sql(delay) => delay.0,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Generator {

@@ -153,6 +153,9 @@ impl Plan {
             Target::Gatekeeper(i, None) => Some(self.stage.gatekeepers[usize::from(i)].clone()),
             Target::Registry(Some(n)) => single(self.stage.registries.get(usize::from(n)).copied()),
             Target::Registry(None) => Some(self.stage.registries.clone()),
+            Target::JobManager => single(self.stage.job_manager),
+            Target::TaskManager(Some(n)) => single(self.stage.task_managers.get(usize::from(n)).copied()),
+            Target::TaskManager(None) => Some(self.stage.task_managers.clone()),
             Target::AllClients => {
                 let (applications, readers) = (&self.stage.applications, &self.stage.readers);
                 let all = applications.iter().chain(readers).chain(&self.stage.gatekeepers);
@@ -215,6 +218,12 @@ impl Plan {
         if let Some(n) = self.stage.registries.iter().position(|p| *p == process) {
             return format!("registry/{n}");
         }
+        if self.stage.job_manager == Some(process) {
+            return "job manager".into();
+        }
+        if let Some(n) = self.stage.task_managers.iter().position(|p| *p == process) {
+            return format!("task manager {n}");
+        }
         for (what, name, instances) in applications.chain(readers).chain(gatekeepers) {
             if let Some(n) = instances.iter().position(|p| *p == process) {
                 return if instances.len() == 1 { format!("{what} {name}") } else { format!("{what} {name}/{n}") };
@@ -252,6 +261,9 @@ impl Plan {
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(i, None) => format!("reader {}", self.readers[usize::from(i)]),
             Target::Reader(i, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(i)]),
+            Target::JobManager => "job manager".into(),
+            Target::TaskManager(Some(n)) => format!("task manager {n}"),
+            Target::TaskManager(None) => "all task managers".into(),
             Target::AllClients => "all clients".into(),
             Target::Machine(m) => format!("machine {}", self.machines[usize::from(m)]),
         }

@@ -2,11 +2,11 @@
 //!
 //! Values keep Kafka's syntax: milliseconds and bytes are bare numbers, as people paste them from a properties file.
 
+mod flink;
 mod table;
 mod together;
 mod unmodelled;
 
-pub use table::KEYS;
 pub use together::{Conflict, against_transactions, conflicts};
 
 use super::problem::nearest;
@@ -27,6 +27,12 @@ pub enum Side {
     Producer(Profile),
     /// A consumer of this client.
     Consumer(Profile),
+    /// A Flink cluster.
+    Flink,
+    /// A Flink job.
+    Job,
+    /// A Kafka sink of a Flink job.
+    Sink,
 }
 
 /// Which client library, with its defaults and its behaviour.
@@ -68,10 +74,13 @@ impl Side {
             Self::Consumer(Java) => table::JC,
             Self::Consumer(Java34) => table::OC,
             Self::Consumer(Librdkafka) => table::RC,
+            Self::Flink => table::FC,
+            Self::Job => table::FJ,
+            Self::Sink => table::FS,
         }
     }
     /// All sides, for the schema and for tests.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Server,
         Self::Feature,
         Self::Topic,
@@ -81,7 +90,17 @@ impl Side {
         Self::Consumer(Profile::Java),
         Self::Consumer(Profile::Java34),
         Self::Consumer(Profile::Librdkafka),
+        Self::Flink,
+        Self::Job,
+        Self::Sink,
     ];
+    /// Whose product it is.
+    pub const fn product(self) -> &'static str {
+        match self {
+            Self::Flink | Self::Job | Self::Sink => "Flink",
+            _ => "Kafka",
+        }
+    }
 }
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,6 +110,9 @@ impl fmt::Display for Side {
             Self::Topic => f.write_str("a topic"),
             Self::Producer(p) => write!(f, "a {} producer", p.name()),
             Self::Consumer(p) => write!(f, "a {} consumer", p.name()),
+            Self::Flink => f.write_str("a Flink cluster"),
+            Self::Job => f.write_str("a job"),
+            Self::Sink => f.write_str("a sink"),
         }
     }
 }
@@ -100,6 +122,10 @@ impl fmt::Display for Side {
 pub enum Kind {
     /// Milliseconds, within the bounds.
     Ms(i64, i64),
+    /// A time as Flink writes it, with a unit or as bare milliseconds; bounds and value are milliseconds.
+    Time(i64, i64),
+    /// A decimal number, not negative, of at most three digits behind the point; the value is thousandths.
+    Decimal,
     /// Seconds, within the bounds.
     Secs(i64, i64),
     /// Bytes, within the bounds.
@@ -114,6 +140,36 @@ pub enum Kind {
     Words(&'static [(&'static str, &'static str)]),
     /// Any text.
     Text,
+}
+
+/// Every key of every product.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    table::KEYS.iter().chain(flink::FLINK)
+}
+
+/// A time as Flink reads it (`TimeUtils.parseDuration`): a whole number and a unit, milliseconds if there is none.
+fn flink_time(text: &str) -> Result<i64, String> {
+    const HELP: &str = "a time of Flink's is a whole number and a unit, as in `10 s`, `5 min` or `200 ms`";
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = (&text[..end], text[end..].trim());
+    let number = number.parse::<i64>().map_err(|_| HELP.to_owned())?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1_000,
+        "m" | "min" | "minute" | "minutes" => 60_000,
+        "h" | "hour" | "hours" => 3_600_000,
+        "d" | "day" | "days" => 86_400_000,
+        _ => return Err(HELP.to_owned()),
+    };
+    number.checked_mul(factor).ok_or_else(|| HELP.to_owned())
+}
+/// A decimal number in thousandths.
+fn thousandths(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |s: &str| !s.is_empty() && s.len() <= 9 && s.bytes().all(|b| b.is_ascii_digit());
+    (digits(whole) && digits(fraction) && fraction.len() <= 3)
+        .then(|| format!("{whole}{fraction:0<3}").parse().ok())
+        .flatten()
 }
 
 /// One key for some sides. A key whose defaults differ between sides has several rows.
@@ -164,6 +220,17 @@ impl Key {
         };
         match self.kind {
             Kind::Ms(low, high) => number(low, high, " of milliseconds"),
+            Kind::Time(low, high) => {
+                let millis = flink_time(text).map_err(|e| format!("`{}`: {e}", self.name))?;
+                if (low..=high).contains(&millis) {
+                    Ok(Setting::Time(millis))
+                } else {
+                    Err(format!("`{}` is from {low} ms to {} days", self.name, high / 86_400_000))
+                }
+            }
+            Kind::Decimal => thousandths(text)
+                .map(Setting::Thousandths)
+                .ok_or_else(|| format!("`{}` is a number such as {}, not negative", self.name, self.default)),
             Kind::Secs(low, high) => number(low, high, " of seconds"),
             Kind::Bytes(low, high) => number(low, high, " of bytes"),
             Kind::Int(low, high) => number(low, high, ""),
@@ -196,6 +263,10 @@ impl Key {
 pub enum Setting {
     /// A number in the key's own unit.
     Int(i64),
+    /// A time of Flink's, milliseconds.
+    Time(i64),
+    /// A decimal number in thousandths.
+    Thousandths(i64),
     /// true or false.
     Flag(bool),
     /// A word.
@@ -207,6 +278,8 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(n) => n.fmt(f),
+            Self::Time(ms) => write!(f, "{ms} ms"),
+            Self::Thousandths(n) => write!(f, "{}.{:03}", n / 1_000, n % 1_000),
             Self::Flag(b) => b.fmt(f),
             Self::Word(w) => w.fmt(f),
             Self::Text(t) => t.fmt(f),
@@ -229,8 +302,7 @@ struct Row {
 impl Config {
     /// All defaults of `side`.
     pub fn defaults(side: Side) -> Self {
-        let mut rows: Vec<_> = KEYS
-            .iter()
+        let mut rows: Vec<_> = keys()
             .filter(|k| k.serves(side))
             .map(|k| Row { name: k.name, setting: default_of(k), set: false })
             .collect();
@@ -272,7 +344,7 @@ impl Config {
     /// If the side has no such key or it is no number: a mistake in the program, not in a scenario.
     pub fn int(&self, name: &str) -> i64 {
         match self.get(name) {
-            Setting::Int(n) => n,
+            Setting::Int(n) | Setting::Time(n) | Setting::Thousandths(n) => n,
             other => panic!("`{name}` is {other}, not a number"),
         }
     }
@@ -334,18 +406,18 @@ pub enum Lookup {
 }
 /// Finds a key of `side` by any of its names.
 pub fn look_up(side: Side, name: &str) -> Lookup {
-    if let Some(key) = KEYS.iter().find(|k| k.serves(side) && k.is_called(name)) {
+    if let Some(key) = keys().find(|k| k.serves(side) && k.is_called(name)) {
         return Lookup::Known(key);
     }
     if unmodelled::is_known(side, name) {
         return Lookup::NotModelled;
     }
     let mut elsewhere =
-        KEYS.iter().filter(|k| k.is_called(name)).flat_map(|k| Side::ALL.into_iter().filter(|s| k.serves(*s)));
+        keys().filter(|k| k.is_called(name)).flat_map(|k| Side::ALL.into_iter().filter(|s| k.serves(*s)));
     if let Some(other) = elsewhere.next() {
         return Lookup::Elsewhere(other);
     }
-    let names = KEYS.iter().filter(|k| k.serves(side)).flat_map(|k| std::iter::once(&k.name).chain(k.aliases)).copied();
+    let names = keys().filter(|k| k.serves(side)).flat_map(|k| std::iter::once(&k.name).chain(k.aliases)).copied();
     Lookup::Unknown(nearest(name, names.chain(unmodelled::names(side))))
 }
 

@@ -16,12 +16,16 @@ pub(super) const OC: u16 = 64;
 /// librdkafka.
 pub(super) const RP: u16 = 128;
 pub(super) const RC: u16 = 256;
+/// Flink's cluster, a job, a Kafka sink.
+pub(super) const FC: u16 = 512;
+pub(super) const FJ: u16 = 1024;
+pub(super) const FS: u16 = 2048;
 const JAVA: u16 = JP | JC | OP | OC;
 const RD: u16 = RP | RC;
 const INT: i64 = i32::MAX as i64;
 const LONG: i64 = i64::MAX;
 
-const fn key(
+pub(super) const fn key(
     name: &'static str,
     aliases: &'static [&'static str],
     sides: u16,

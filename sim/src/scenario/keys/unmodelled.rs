@@ -13,6 +13,9 @@ pub(super) fn names(side: Side) -> impl Iterator<Item = &'static str> {
         Side::Consumer(Profile::Librdkafka) => (RDKAFKA_CONSUMER, RDKAFKA),
         Side::Producer(_) => (JAVA_PRODUCER, JAVA),
         Side::Consumer(_) => (JAVA_CONSUMER, JAVA),
+        Side::Flink => (FLINK_CLUSTER, ""),
+        Side::Job => (FLINK_JOB, ""),
+        Side::Sink => (FLINK_SINK, ""),
     };
     let security = if common == JAVA { SECURITY } else { "" };
     own.split_whitespace().chain(common.split_whitespace()).chain(security.split_whitespace())
@@ -99,3 +102,20 @@ const RDKAFKA_PRODUCER: &str = "transactional.id compression.codec compression.t
 const RDKAFKA_CONSUMER: &str = "group.protocol.type group.remote.assignor
     enable.auto.offset.store enable.partition.eof check.crcs offset.store.method
     offset.store.path offset.store.sync.interval.ms auto.commit.enable consume.callback.max.messages message.max.bytes";
+
+const FLINK_CLUSTER: &str = "high-availability.type high-availability.storageDir high-availability.cluster-id
+    jobmanager.rpc.address jobmanager.rpc.port jobmanager.memory.process.size taskmanager.memory.process.size
+    taskmanager.memory.flink.size taskmanager.memory.segment-size taskmanager.memory.managed.fraction
+    taskmanager.network.memory.buffers-per-channel taskmanager.network.memory.floating-buffers-per-gate
+    taskmanager.network.memory.max-buffers-per-channel taskmanager.registration.timeout slot.idle.timeout
+    pekko.tcp.timeout task.cancellation.interval task.cancellation.timeout jobmanager.execution.failover-strategy
+    jobmanager.scheduler cluster.fine-grained-resource-management.enabled metrics.reporters rest.port";
+const FLINK_JOB: &str = "pipeline.name pipeline.operator-chaining.enabled pipeline.object-reuse
+    pipeline.watermark-alignment.allow-unaligned-source-splits execution.runtime-mode
+    execution.checkpointing.externalized-checkpoint-retention execution.checkpointing.unaligned.enabled
+    execution.checkpointing.aligned-checkpoint-timeout execution.checkpointing.dir execution.checkpointing.savepoint-dir
+    execution.checkpointing.incremental execution.checkpointing.interval-during-backlog state.backend.type
+    state.checkpoints.dir state.savepoints.dir table.exec.state.ttl table.exec.source.idle-timeout
+    table.exec.mini-batch.enabled table.optimizer.agg-phase-strategy";
+const FLINK_SINK: &str = "connector topic properties.bootstrap.servers format key.format value.format key.fields
+    sink.partitioner sink.parallelism sink.semantic";

@@ -41,13 +41,18 @@ impl Resolver<'_> {
                         (0..names.gatekeepers[usize::from(g)].1).map(|n| Target::Gatekeeper(g, Some(n))).collect()
                     }
                     Target::Registry(None) => (0..names.registries).map(|n| Target::Registry(Some(n))).collect(),
+                    Target::TaskManager(None) => {
+                        (0..names.task_managers).map(|n| Target::TaskManager(Some(n))).collect()
+                    }
                     Target::Broker(_)
+                    | Target::JobManager
+                    | Target::TaskManager(_)
                     | Target::Application(..)
                     | Target::Reader(..)
                     | Target::Gatekeeper(..)
                     | Target::Registry(_) => vec![target],
                     _ => {
-                        let what = "a machine runs `broker N`, `application NAME`, `reader NAME`, `gatekeeper NAME` or `registry`";
+                        let what = "a machine runs `broker N`, `application NAME`, `reader NAME`, `gatekeeper NAME`, `registry`, `job manager` or `task manager N`";
                         self.say(&path, what);
                         continue;
                     }
@@ -75,7 +80,11 @@ impl Resolver<'_> {
             (0..*instances).map(move |n| (Target::Gatekeeper(g as u16, Some(n)), format!("{name}-{n}")))
         });
         let registries = (0..names.registries).map(|n| (Target::Registry(Some(n)), format!("registry-{n}")));
-        for (process, name) in brokers.chain(applications).chain(readers).chain(gatekeepers).chain(registries) {
+        let job_manager = (names.task_managers > 0).then(|| (Target::JobManager, "job-manager".to_owned()));
+        let task_managers =
+            (0..names.task_managers).map(|n| (Target::TaskManager(Some(n)), format!("task-manager-{n}")));
+        let clients = applications.chain(readers).chain(gatekeepers).chain(registries);
+        for (process, name) in brokers.chain(clients).chain(job_manager).chain(task_managers) {
             if !placed.iter().any(|(p, _)| *p == process) {
                 placed.push((process, all.len()));
                 all.push(standard(name));
@@ -194,8 +203,10 @@ impl Resolver<'_> {
             Target::Gatekeeper(_, Some(_)) | Target::Registry(Some(_)) => of(&|t| *t == target),
             Target::Gatekeeper(g, None) => of(&|t| matches!(t, Target::Gatekeeper(other, _) if *other == g)),
             Target::Registry(None) => of(&|t| matches!(t, Target::Registry(_))),
+            Target::JobManager | Target::TaskManager(Some(_)) => of(&|t| *t == target),
+            Target::TaskManager(None) => of(&|t| matches!(t, Target::TaskManager(_))),
             Target::AllBrokers => of(&|t| matches!(t, Target::Broker(_))),
-            Target::AllClients => of(&|t| !matches!(t, Target::Broker(_) | Target::Registry(_))),
+            Target::AllClients => of(&|t| !matches!(t, Target::Broker(_) | Target::Registry(_) | Target::JobManager | Target::TaskManager(_))),
             Target::Machine(m) => Some(vec![usize::from(m)]),
             _ => {
                 self.say(path, "a link has fixed ends: a broker, an application, a reader, a machine, all of a kind");

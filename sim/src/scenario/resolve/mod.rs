@@ -4,6 +4,7 @@
 mod cluster;
 mod faults;
 mod gatekeepers;
+mod jobs;
 mod say;
 mod workload;
 mod written;
@@ -81,16 +82,12 @@ impl Resolver<'_> {
                 self.say(&[Key("name")], "a scenario's name is made of letters, digits, `-`, `_`, `.` and `/`");
             }
         }
-        if !raw.jobs.is_empty() {
-            let place = self.key_place(&[], "jobs");
-            let help = "topics, applications and readers are; see NOT_COVERED.md";
-            self.problems.push(Problem::at(place, "`jobs` are not covered yet").help(help));
-        }
         let fixes = self.fixes();
         self.unique("topics", raw.topics.iter().map(|t| t.name.as_str()));
         self.unique("applications", raw.applications.iter().map(|a| a.name.as_str()));
         self.unique("readers", raw.readers.iter().map(|r| r.name.as_str()));
         self.unique("gatekeepers", raw.gatekeepers.iter().map(|g| g.name.as_str()));
+        self.unique("jobs", raw.jobs.iter().map(|j| j.name.as_str()));
         self.unique("machines", raw.machines.iter().map(|m| m.name.as_str()));
         let topic_names: Vec<_> = raw.topics.iter().map(|t| (t.name.clone(), t.partitions)).collect();
         let application_names: Vec<_> = raw.applications.iter().map(|a| (a.name.clone(), a.instances)).collect();
@@ -106,6 +103,7 @@ impl Resolver<'_> {
             groups: &groups,
             gatekeepers: &gatekeeper_names,
             registries: raw.registry.as_ref().map_or(0, |r| r.instances),
+            task_managers: if raw.jobs.is_empty() { 0 } else { raw.flink.task_managers },
             machines: &machine_names,
         };
         let (machines, machine_of) = self.machines(&names);
@@ -117,6 +115,8 @@ impl Resolver<'_> {
         let registry = self.registry(&machine_of);
         let readers = self.readers(&names, &machine_of);
         self.offsets_log(&cluster, &groups);
+        let flink = self.flink(&machine_of);
+        let jobs = self.jobs(&names, &applications, &cluster.nodes);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
         let expectations = self.expectations();
@@ -148,7 +148,9 @@ impl Resolver<'_> {
             registry,
             faults,
             expectations,
-            made_up_ids: Vec::new(),
+            made_up_ids: jobs::made_up_prefixes(&jobs),
+            flink,
+            jobs,
         })
     }
 
@@ -348,7 +350,17 @@ impl Resolver<'_> {
         let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
         let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
         let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
-        let known = Known::from([("layers", layers.clone()), ("freshness_ms", layers), ("producers", producers)]);
+        let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
+        let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
+        let values = raw.readers.iter().map(|r| r.name.clone()).collect();
+        let known = Known::from([
+            ("layers", layers.clone()),
+            ("freshness_ms", layers),
+            ("producers", producers),
+            ("scopes", sinks),
+            ("values", values),
+            ("jobs", jobs),
+        ]);
         let mut list = Vec::new();
         for (i, e) in raw.expectations.iter().enumerate() {
             for (j, text) in e.that.texts().iter().enumerate() {

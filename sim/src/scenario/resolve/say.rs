@@ -87,7 +87,7 @@ impl Resolver<'_> {
                 },
                 Lookup::NotModelled => {
                     let place = self.key_place(path, name);
-                    let message = format!("`{name}` is known to Kafka, not modelled");
+                    let message = format!("`{name}` is known to {}, not modelled", side.product());
                     let help = format!("it has no effect here, so it may not stand in the configuration of {side}");
                     self.problems.push(Problem::at(place, message).help(help));
                 }

@@ -1,7 +1,7 @@
 //! Workloads: shares and ranges within what the definition of lateness allows.
 
 use super::{At, Resolver};
-use crate::scenario::data::{EventsFile, EventsIn, Pointer, Workload};
+use crate::scenario::data::{Column, EventsFile, EventsIn, FileColumn, Pointer, Workload};
 use crate::scenario::library;
 use crate::scenario::raw::{self, Skew, WorkloadKind};
 use crate::scenario::units::{Draw, Size};
@@ -49,6 +49,9 @@ impl Resolver<'_> {
         if w.out_of_order_by.0 > HELD {
             self.say(&at("out-of-order-by"), "`out-of-order-by` is at most 3 s");
         }
+        if !w.columns.is_empty() {
+            self.advise(&at("columns"), "the shoppers' columns are fixed", "they are event_id, kind, cents, poison");
+        }
         let classes = w.poison.0 + w.late.0 + w.out_of_order.0;
         if classes > 1_000_000 {
             self.say(&at("poison"), "`poison`, `late` and `out-of-order` are apart: together at most 100 %");
@@ -76,6 +79,44 @@ impl Resolver<'_> {
             resent: w.resent.0,
             payload: (bytes(small), bytes(large)),
         }))
+    }
+
+    /// `NAME = /pointer`, `NAME = text /pointer`, `NAME = /pointer * 1000000`.
+    fn file_columns(&mut self, path: &[At<'_>], list: &[String]) -> Vec<FileColumn> {
+        if list.len() > 4 {
+            self.say(path, "an event has at most four columns");
+        }
+        let mut columns: Vec<FileColumn> = Vec::new();
+        for (i, written) in list.iter().enumerate() {
+            let path = [path, &[At::Item(i)]].concat();
+            let parsed = written.split_once('=').ok_or(()).and_then(|(name, rest)| {
+                let (rest, factor) = match rest.split_once('*') {
+                    Some((rest, factor)) => (rest.trim(), factor.trim().parse::<u32>().map_err(|_| ())?),
+                    None => (rest.trim(), 1),
+                };
+                let (pointer, text) = match rest.strip_prefix("text ") {
+                    Some(rest) => (rest.trim(), true),
+                    None => (rest, false),
+                };
+                let pointer = Pointer::parse(pointer).map_err(|_| ())?;
+                let column = Column { name: name.trim().to_owned(), text };
+                (factor > 0 && !(text && factor > 1)).then_some(FileColumn { column, pointer, factor }).ok_or(())
+            });
+            let Ok(column) = parsed else {
+                let help = "as in `request_id = /payload/request_id`, `tenant = text /payload/tenant`, `usd = /payload/usd * 1000000`";
+                self.advise(&path, format!("`{written}` is no column"), help);
+                continue;
+            };
+            let name = &column.column.name;
+            if name.is_empty() || name.contains(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+                self.say(&path, "the name of a column is made of letters, digits and `_`");
+            }
+            if columns.iter().any(|c| c.column.name == *name) {
+                self.say(&path, format!("there are two columns called `{name}`"));
+            }
+            columns.push(column);
+        }
+        columns
     }
 
     fn events_file(&mut self, path: &[At<'_>], w: &raw::Workload) -> Option<Workload> {
@@ -125,8 +166,10 @@ impl Resolver<'_> {
             Some(text) => Some(pointer("event-id", text)?),
             None => None,
         };
+        let columns = self.file_columns(&at("columns"), &w.columns);
         Some(Workload::EventsFile(EventsFile {
             file: found,
+            columns,
             key: key?,
             event_id,
             event_time: event_time?,

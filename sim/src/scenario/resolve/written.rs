@@ -1,6 +1,6 @@
 //! A scenario as a file with every default written out.
 
-use crate::scenario::data::Scenario;
+use crate::scenario::data::{NodeKind, Scenario};
 use crate::scenario::keys::{Config, Setting};
 use crate::scenario::raw::{Raw, Settings};
 use model::base::BrokerId;
@@ -11,6 +11,7 @@ pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
     fn all<K>(config: &Config) -> Settings<K> {
         let value = |setting: Setting| match setting {
             Setting::Int(n) => Json::from(n),
+            Setting::Time(_) | Setting::Thousandths(_) => Json::from(setting.to_string()),
             Setting::Flag(b) => Json::from(b),
             Setting::Word(w) => Json::from(w),
             Setting::Text(t) => Json::from(&*t),
@@ -52,6 +53,26 @@ pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
     for (g, gatekeeper) in out.gatekeepers.iter_mut().zip(&scenario.gatekeepers) {
         g.consumer = all(&gatekeeper.consumer.config);
         g.producer = all(&gatekeeper.producer);
+    }
+    if let Some(flink) = &scenario.flink {
+        out.flink.config = all(&flink.config);
+    }
+    for (j, job) in out.jobs.iter_mut().zip(&scenario.jobs) {
+        j.config = all(&job.config);
+        for node in &job.nodes {
+            match &node.kind {
+                NodeKind::Source { config, .. } => {
+                    let sources = j.sources.iter_mut().filter(|s| s.name == node.name);
+                    sources.for_each(|s| s.config = all(config));
+                }
+                NodeKind::Sink { config, producer, .. } => {
+                    for sink in j.sinks.iter_mut().filter(|s| s.name == node.name) {
+                        (sink.config, sink.producer) = (all(config), all(producer));
+                    }
+                }
+                NodeKind::Operator(..) => {}
+            }
+        }
     }
     out
 }

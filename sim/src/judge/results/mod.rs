@@ -1,0 +1,225 @@
+//! Law of results: what jobs made of the events, against what they should have made of them.
+//!
+//! Three scopes are told apart. *State*: the last that the operator with state has handed on for each result is right, and
+//! nothing wrong stands last. *Sink*: the topic, read from its beginning by a reader of committed data, holds each result
+//! once and nothing else. *Reader*: the same of what readers were given. With money: what a reader that adds up everything
+//! it is given bills, against what it should.
+
+mod reference;
+
+pub use reference::Item;
+
+use super::{Evidence, LayerCount};
+use model::base::{Layer, Row, Shown};
+use model::flink::runtime::operator::OperatorConfig;
+use std::collections::BTreeMap;
+
+/// An operator's computation.
+#[derive(Clone, Debug)]
+pub struct Derivation(pub OperatorConfig);
+
+/// A node of a job's graph, as far as results depend on it.
+#[derive(Clone, Debug)]
+pub enum ResultNode {
+    /// Rows of a topic.
+    Source {
+        /// The topic, by number.
+        topic: u16,
+        /// The node whose rows it holds, where a job writes it.
+        of: Option<usize>,
+        /// How far its watermark stays behind the newest event, ms; none where it makes none.
+        bound: Option<i64>,
+    },
+    /// What an operator makes of another node's rows.
+    Derived(usize, Derivation),
+    /// The rows of another node.
+    Same(usize),
+    /// Nothing that could be foretold: what comes late.
+    Nothing,
+}
+/// A sink.
+#[derive(Clone, Debug)]
+pub struct ResultSink {
+    /// Its name.
+    pub name: String,
+    /// Its topic, by number.
+    pub topic: u16,
+    /// Its node.
+    pub node: usize,
+    /// The column that is an amount, where it writes sums.
+    pub amount: Option<usize>,
+}
+/// All jobs of a scenario.
+#[derive(Clone, Debug, Default)]
+pub struct ResultPlan {
+    /// Nodes, each after those it depends on.
+    pub nodes: Vec<ResultNode>,
+    /// Sinks, by the number under which [`Layer::Emitted`] shows what belongs to them.
+    pub sinks: Vec<ResultSink>,
+}
+
+/// Which of the three exactly-onces held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scopes {
+    /// In the job's state.
+    pub state: bool,
+    /// In the topic.
+    pub sink: bool,
+    /// At every reader of the topic.
+    pub reader: bool,
+}
+/// A result that a reader bills wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// End of its window, ms.
+    pub window_end: i64,
+    /// Its key.
+    pub key: i64,
+    /// What it should come to.
+    pub expected: i64,
+    /// What the reader adds up.
+    pub billed: i64,
+    /// How many rows it was given for it.
+    pub rows: u64,
+}
+/// What a reader bills.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Billing {
+    /// What it should.
+    pub expected: i64,
+    /// What it does.
+    pub billed: i64,
+    /// Where they differ, in order of time.
+    pub wrong: Vec<Wrong>,
+}
+/// What the law found.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// By sink.
+    pub scopes: BTreeMap<String, Scopes>,
+    /// By reader.
+    pub values: BTreeMap<String, Billing>,
+    /// By topic and by reader.
+    pub layers: BTreeMap<String, LayerCount>,
+}
+
+/// The law.
+#[derive(Clone, Debug, Default)]
+pub struct ResultLaw {
+    plan: ResultPlan,
+    /// Rows sent to topics that jobs read.
+    sent: BTreeMap<u16, Vec<Row>>,
+    /// The last row of each result that an operator handed on, by sink: time and the first two columns tell results apart.
+    emitted: Vec<BTreeMap<(i64, [i64; 2]), Item>>,
+    /// What each reader was given of each sink's topic.
+    given: BTreeMap<(u16, u16), Vec<Item>>,
+}
+
+impl ResultLaw {
+    /// For these jobs.
+    pub fn new(plan: ResultPlan) -> Self {
+        let sources = plan.nodes.iter().filter_map(|n| match n {
+            ResultNode::Source { topic, of: None, .. } => Some((*topic, Vec::new())),
+            _ => None,
+        });
+        let sent = sources.collect();
+        Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new() }
+    }
+    /// A row is sent.
+    pub fn sent(&mut self, topic: u16, row: &Row) {
+        if let Some(rows) = self.sent.get_mut(&topic) {
+            rows.push(*row);
+        }
+    }
+    /// Rows reached somebody.
+    pub fn shown(&mut self, shown: &Shown) {
+        let rows = || shown.batch.rows[shown.from as usize..shown.to as usize].iter();
+        match shown.layer {
+            Layer::Emitted(sink) => {
+                for row in rows() {
+                    let key = (row.time.0, [row.cols[0], row.cols[1]]);
+                    self.emitted[usize::from(sink)].insert(key, Item::of(row));
+                }
+            }
+            Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic == shown.tp.topic.0) => {
+                self.given.entry((reader, shown.tp.topic.0)).or_default().extend(rows().map(Item::of));
+            }
+            _ => {}
+        }
+    }
+
+    /// Settles the account.
+    pub fn settle(&self, end: &Evidence<'_>) -> Results {
+        let mut results = Results::default();
+        if self.plan.sinks.is_empty() {
+            return results;
+        }
+        let expected = reference::evaluate(&self.plan, &self.sent);
+        for (sink, emitted) in self.plan.sinks.iter().zip(&self.emitted) {
+            let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
+            expected[sink.node].iter().for_each(|i| *wanted.entry(*i).or_default() += 1);
+            let stored = end.replicas.keys().filter(|tp| tp.topic.0 == sink.topic).flat_map(|tp| {
+                let (readable, _) = end.readable(*tp);
+                readable.into_iter().flat_map(|e| e.batch.rows.iter().map(Item::of).collect::<Vec<_>>())
+            });
+            let of_topic = count(&wanted, stored);
+            let state = match emitted.is_empty() {
+                // Nothing with state stands above the sink.
+                true => wanted.is_empty() || of_topic.missing == 0,
+                false => {
+                    let last: BTreeMap<Item, u64> = emitted.values().map(|i| (*i, 1)).collect();
+                    wanted.keys().all(|i| last.contains_key(i)) && last.keys().all(|i| wanted.contains_key(i))
+                }
+            };
+            let mut reader = true;
+            for (info, number) in end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(&sink.topic)) {
+                let given = self.given.get(&(number, sink.topic)).map_or(&[][..], Vec::as_slice);
+                let of_reader = count(&wanted, given.iter().copied());
+                reader &= of_reader.exact();
+                if let Some(amount) = sink.amount {
+                    results.values.insert(info.name.clone(), billing(&wanted, given, amount));
+                }
+                results.layers.insert(info.name.clone(), of_reader);
+            }
+            results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_topic.exact(), reader });
+            results.layers.insert(end.topics[usize::from(sink.topic)].name.clone(), of_topic);
+        }
+        results
+    }
+}
+
+fn count(wanted: &BTreeMap<Item, u64>, found: impl Iterator<Item = Item>) -> LayerCount {
+    let mut times: BTreeMap<Item, u64> = BTreeMap::new();
+    found.for_each(|i| *times.entry(i).or_default() += 1);
+    let mut count = LayerCount { unique: times.len() as u64, ..LayerCount::default() };
+    for (item, n) in &times {
+        count.rows += n;
+        match wanted.get(item) {
+            None => count.unexpected += n,
+            Some(want) => count.duplicates += n.saturating_sub(*want),
+        }
+    }
+    count.missing = wanted.iter().map(|(i, n)| n.saturating_sub(times.get(i).copied().unwrap_or(0))).sum();
+    count
+}
+
+fn billing(wanted: &BTreeMap<Item, u64>, given: &[Item], amount: usize) -> Billing {
+    let mut by_result: BTreeMap<(i64, i64), (i64, i64, u64)> = BTreeMap::new();
+    for (item, n) in wanted {
+        let (expected, ..) = by_result.entry((item.cols[0], item.cols[1])).or_default();
+        *expected = expected.saturating_add(item.cols[amount].saturating_mul(*n as i64));
+    }
+    for item in given {
+        let (_, billed, rows) = by_result.entry((item.cols[0], item.cols[1])).or_default();
+        (*billed, *rows) = (billed.saturating_add(item.cols[amount]), *rows + 1);
+    }
+    let mut billing = Billing::default();
+    for ((window_end, key), (expected, billed, rows)) in by_result {
+        billing.expected = billing.expected.saturating_add(expected);
+        billing.billed = billing.billed.saturating_add(billed);
+        if billed != expected {
+            billing.wrong.push(Wrong { window_end, key, expected, billed, rows });
+        }
+    }
+    billing
+}

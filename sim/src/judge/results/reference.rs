@@ -1,0 +1,205 @@
+//! What a job's graph makes of everything that was sent, computed at once and by itself: no watermark, no state, no failure.
+//! The judge's own arithmetic, apart from the model's operators.
+
+use super::{Derivation, ResultNode, ResultPlan};
+use model::base::Row;
+use model::flink::operator::Assigner;
+use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A row of a result: its time and its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Item {
+    /// Event time, ms.
+    pub time: i64,
+    /// Columns.
+    pub cols: [i64; 4],
+}
+impl Item {
+    /// What identifies a row.
+    pub const fn of(row: &Row) -> Self {
+        Self { time: row.time.0, cols: row.cols }
+    }
+}
+
+/// Rows of a node, with the event time that its watermark comes to in the end.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    items: Vec<Item>,
+    watermark: i64,
+}
+
+/// Rows that each node of the plan hands on. A window that no watermark reaches is pending: it is not among them.
+pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec<Vec<Item>> {
+    let mut streams: Vec<Stream> = Vec::new();
+    for node in &plan.nodes {
+        let stream = match node {
+            ResultNode::Nothing => Stream::default(),
+            ResultNode::Same(of) => streams[*of].clone(),
+            ResultNode::Source { topic, of, bound } => {
+                let mut stream = match of {
+                    Some(of) => streams[*of].clone(),
+                    None => Stream {
+                        items: sent.get(topic).into_iter().flatten().map(Item::of).collect(),
+                        watermark: 0,
+                    },
+                };
+                let newest = stream.items.iter().map(|i| i.time).max().unwrap_or(i64::MIN);
+                stream.watermark = bound.map_or(i64::MIN, |b| newest.saturating_sub(b));
+                stream
+            }
+            ResultNode::Derived(of, Derivation(operator)) => {
+                let input = &streams[*of];
+                Stream { items: derive(operator, &input.items, input.watermark), watermark: input.watermark }
+            }
+        };
+        streams.push(stream);
+    }
+    streams.into_iter().map(|s| s.items).collect()
+}
+
+fn holds(condition: Condition, item: &Item) -> bool {
+    let left = item.cols[usize::from(condition.column)];
+    match condition.comparison {
+        Comparison::Equal => left == condition.value,
+        Comparison::NotEqual => left != condition.value,
+        Comparison::Less => left < condition.value,
+        Comparison::AtLeast => left >= condition.value,
+    }
+}
+fn columns(exprs: &[Expr; 4], left: &Item, right: &Item) -> [i64; 4] {
+    exprs.map(|e| match e {
+        Expr::Column(c) => right.cols[usize::from(c)],
+        Expr::Left(c) => left.cols[usize::from(c)],
+        Expr::Time => right.time,
+        Expr::Constant(value) => value,
+    })
+}
+
+fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item> {
+    match operator {
+        OperatorConfig::Filter(condition) => input.iter().filter(|i| holds(*condition, i)).copied().collect(),
+        OperatorConfig::Map(exprs) => {
+            input.iter().map(|i| Item { time: i.time, cols: columns(exprs, i, i) }).collect()
+        }
+        OperatorConfig::Deduplicate(config) => {
+            let mut seen = BTreeSet::new();
+            input.iter().filter(|i| seen.insert(i.cols[config.key.column()])).copied().collect()
+        }
+        OperatorConfig::Join(config) => {
+            let mut waiting: BTreeMap<i64, [Option<Item>; 2]> = BTreeMap::new();
+            let mut out = Vec::new();
+            for item in input {
+                let side = match (holds(config.left, item), holds(config.right, item)) {
+                    (true, _) => 0,
+                    (_, true) => 1,
+                    _ => continue,
+                };
+                let key = item.cols[config.key.column()];
+                let pair = waiting.entry(key).or_default();
+                pair[side].get_or_insert(*item);
+                if let [Some(left), Some(right)] = pair {
+                    if (right.time - left.time).abs() <= config.ttl.0 {
+                        out.push(Item { time: right.time, cols: columns(&config.columns, left, right) });
+                    }
+                    waiting.remove(&key);
+                }
+            }
+            out
+        }
+        OperatorConfig::Window(config) => {
+            let value = |i: &Item| config.sum.map_or(0, |c| i.cols[usize::from(c)]);
+            let key = |i: &Item| i.cols[config.key.column()];
+            let mut sums: BTreeMap<(i64, i64, i64), (i64, i64)> = BTreeMap::new();
+            let mut add = |key: i64, (start, end): (i64, i64), value: i64| {
+                let (sum, count) = sums.entry((end, key, start)).or_default();
+                (*sum, *count) = (sum.saturating_add(value), *count + 1);
+            };
+            match config.assigner {
+                Assigner::Tumbling { size, offset } => {
+                    for i in input {
+                        let start = i.time - (i.time - offset).rem_euclid(size);
+                        add(key(i), (start, start + size), value(i));
+                    }
+                }
+                Assigner::Sliding { size, slide, offset } => {
+                    for i in input {
+                        let mut start = i.time - (i.time - offset).rem_euclid(slide);
+                        while start + size > i.time {
+                            add(key(i), (start, start + size), value(i));
+                            start -= slide;
+                        }
+                    }
+                }
+                Assigner::Session { gap } => {
+                    let mut by_key: BTreeMap<i64, Vec<&Item>> = BTreeMap::new();
+                    input.iter().for_each(|i| by_key.entry(key(i)).or_default().push(i));
+                    for (key, mut items) in by_key {
+                        items.sort_by_key(|i| i.time);
+                        let mut from = 0;
+                        for at in 1..=items.len() {
+                            if at < items.len() && items[at].time - items[at - 1].time <= gap {
+                                continue;
+                            }
+                            let session = (items[from].time, items[at - 1].time + gap);
+                            items[from..at].iter().for_each(|i| add(key, session, value(i)));
+                            from = at;
+                        }
+                    }
+                }
+            }
+            let fired = sums.into_iter().filter(|((end, ..), _)| end - 1 <= watermark);
+            fired.map(|((end, key, _), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] }).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::base::{EventTime, Millis};
+    use model::flink::runtime::graph::KeyColumn;
+    use model::flink::runtime::operator::{JoinConfig, WindowConfig};
+
+    fn row(time: i64, cols: [i64; 4]) -> Row {
+        Row { time: EventTime(time), cols, ..Row::default() }
+    }
+
+    #[test]
+    fn requests_join_and_are_summed_by_minute() {
+        let equal = |column, value| Condition { column, comparison: Comparison::Equal, value };
+        let join = JoinConfig {
+            key: KeyColumn::Long(0),
+            left: equal(1, 0),
+            right: equal(1, 1),
+            columns: [Expr::Column(0), Expr::Left(2), Expr::Column(3), Expr::Constant(0)],
+            ttl: Millis::secs(600),
+        };
+        let window = WindowConfig {
+            key: KeyColumn::Long(1),
+            assigner: Assigner::Tumbling { size: 60_000, offset: 0 },
+            lateness: Millis::ZERO,
+            sum: Some(2),
+            bytes: 96,
+        };
+        let plan = ResultPlan {
+            nodes: vec![
+                ResultNode::Source { topic: 0, of: None, bound: Some(5_001) },
+                ResultNode::Derived(0, Derivation(OperatorConfig::Join(join))),
+                ResultNode::Derived(1, Derivation(OperatorConfig::Window(window))),
+            ],
+            sinks: Vec::new(),
+        };
+        // Request 1 of tenant 7: starts in the first minute, ends in the second. Request 2 never ends, 3 never began.
+        let rows = vec![
+            row(59_000, [1, 0, 7, 0]),
+            row(60_500, [2, 0, 7, 0]),
+            row(61_000, [1, 1, 0, 410]),
+            row(62_000, [3, 1, 0, 5]),
+            row(130_000, [4, 0, 7, 0]),
+        ];
+        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
+        assert_eq!(results[1], [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
+        assert_eq!(results[2], [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
+    }
+}

@@ -1,0 +1,272 @@
+//! Flink jobs, as a scenario configures them: their graphs as the JobManager runs them, and the processes.
+
+use super::Stage;
+use super::build::{java_consumer, java_producer};
+use crate::judge::{Derivation, ResultNode, ResultPlan, ResultSink};
+use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
+use crate::scenario::keys::{Config, Profile};
+use crate::world::World;
+use model::actor::{Actor, ActorConfig};
+use model::base::{Addr, Millis, Nanos, ProcessId};
+use model::flink::barrier::{BarrierKind, Mode};
+use model::flink::checkpoint::CheckpointConfig;
+use model::flink::heartbeat::HeartbeatConfig;
+use model::flink::kafka::DeliveryGuarantee;
+use model::flink::key_groups::default_max_parallelism;
+use model::flink::restart::RestartStrategy;
+use model::flink::runtime::graph::{
+    Chained, Checkpointing, Exchange, JobEdge, JobGraph, Kind, SinkConfig, SourceConfig, Vertex, Watermarks,
+};
+use model::flink::runtime::job_manager::{self, JobManagerConfig};
+use model::flink::runtime::operator::OperatorConfig;
+use model::flink::runtime::task_manager::TaskManagerConfig;
+use model::kafka::client::java_consumer::TopicHashes;
+use model::kafka::txn_messages::TransactionalId;
+use std::sync::Arc;
+
+/// Adds the processes of a Flink cluster to a world: the JobManager, then its TaskManagers.
+pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut World<Actor>, stage: &mut Stage) {
+    let Some(flink) = &scenario.flink else { return };
+    let c = &flink.config;
+    let heartbeat = HeartbeatConfig {
+        interval: c.ms("heartbeat.interval"),
+        timeout: c.ms("heartbeat.timeout"),
+        rpc_failure_threshold: c.int("heartbeat.rpc-failure-threshold") as i32,
+    };
+    let ask_timeout = c.ms("pekko.ask.timeout");
+    let age = Millis((flink.age.0 / 1_000_000) as i64);
+    let config = JobManagerConfig {
+        jobs: scenario.jobs.iter().map(|job| Arc::new(graph(job, scenario, bootstrap))).collect(),
+        heartbeat,
+        ask_timeout,
+        patient_for: (c.ms("slot.request.timeout") - age).max(Millis::ZERO),
+    };
+    let manager = world.add(flink.job_manager as u32, ActorConfig::JobManager(Arc::new(config)));
+    stage.job_manager = Some(manager);
+    stage.machine.push(flink.job_manager as u32);
+    let config = Arc::new(TaskManagerConfig {
+        slots: c.int("taskmanager.numberOfTaskSlots") as u16,
+        job_manager: Addr { process: manager, port: job_manager::RPC },
+        heartbeat,
+        ask_timeout,
+    });
+    for machine in &flink.task_managers {
+        stage.task_managers.push(world.add(*machine as u32, ActorConfig::TaskManager(Arc::clone(&config))));
+        stage.machine.push(*machine as u32);
+    }
+}
+
+/// For how long nothing may happen after jobs have read everything, until it is sure that they have written everything: a
+/// checkpoint that has begun before completes, and the next.
+pub(super) fn quiet(scenario: &Scenario) -> Nanos {
+    let longest = scenario.jobs.iter().map(|j| j.config.ms("execution.checkpointing.interval")).max();
+    nanos(longest.unwrap_or(Millis::ZERO)) + nanos(longest.unwrap_or(Millis::ZERO)) + Nanos::secs(2)
+}
+
+/// The processes of a Flink cluster that a run starts.
+pub(super) fn processes(stage: &Stage) -> impl Iterator<Item = ProcessId> + '_ {
+    stage.job_manager.into_iter().chain(stage.task_managers.iter().copied())
+}
+
+/// A job's graph: operators that follow each other without a key and with equal parallelism are one chain (1.2).
+fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> JobGraph {
+    let c = &job.config;
+    let mut graph = JobGraph {
+        vertices: Vec::new(),
+        edges: Vec::new(),
+        checkpointing: checkpointing(c),
+        restart: restart(c),
+        buffer_timeout: nanos(c.ms("execution.buffer-timeout.interval")),
+    };
+    let most = match c.int("pipeline.max-parallelism") {
+        -1 => None,
+        most => Some(most as u32),
+    };
+    // Where each node is: its vertex, and its place in the chain.
+    let mut placed: Vec<(usize, usize)> = Vec::new();
+    let shown = shown(scenario, job);
+    for (node, at) in job.nodes.iter().zip(0..) {
+        let upstream = node.input.map(|(of, side)| (placed[of], side));
+        let key = match &node.kind {
+            NodeKind::Operator(_, key) => *key,
+            _ => None,
+        };
+        let chains = upstream.filter(|((vertex, _), _)| {
+            key.is_none() && graph.vertices[*vertex].parallelism == node.parallelism
+        });
+        let kind = kind(job, node, scenario, bootstrap);
+        let chained = |after, side| Chained { kind, after, side, shown: shown[at], record: node.record };
+        if let Some(((vertex, of), side)) = chains {
+            let chain = &mut graph.vertices[vertex].chain;
+            chain.push(chained(Some(of), side));
+            placed.push((vertex, chain.len() - 1));
+            continue;
+        }
+        let parallelism = node.parallelism;
+        let max_parallelism = most.unwrap_or_else(|| default_max_parallelism(u32::from(parallelism)));
+        graph.vertices.push(Vertex { parallelism, max_parallelism, chain: vec![chained(None, false)] });
+        let vertex = graph.vertices.len() - 1;
+        if let Some(((from, after), side)) = upstream {
+            let exchange = key.map_or(Exchange::Rebalance, Exchange::Hash);
+            graph.edges.push(JobEdge { from: from as u16, after, side, to: vertex as u16, exchange });
+        }
+        placed.push((vertex, 0));
+    }
+    graph
+}
+
+/// For each node of a job, under which number the judge sees what it hands on: that of the sink below whose results it makes.
+fn shown(scenario: &Scenario, job: &Job) -> Vec<Option<u16>> {
+    let sinks = |j: &Job| j.nodes.iter().filter(|n| matches!(n.kind, NodeKind::Sink { .. })).count() as u16;
+    let mut number = scenario.jobs.iter().take_while(|j| j.name != job.name).map(sinks).sum::<u16>();
+    let mut shown = vec![None; job.nodes.len()];
+    for node in job.nodes.iter().filter(|n| matches!(n.kind, NodeKind::Sink { .. })) {
+        if let Some(at) = stateful_above(job, node) {
+            shown[at].get_or_insert(number);
+        }
+        number += 1;
+    }
+    shown
+}
+/// The nearest operator with state above a node, by its main output.
+fn stateful_above(job: &Job, node: &JobNode) -> Option<usize> {
+    let mut input = node.input;
+    while let Some((at, side)) = input {
+        if matches!(job.nodes[at].kind, NodeKind::Operator(_, Some(_))) {
+            return (!side).then_some(at);
+        }
+        input = job.nodes[at].input;
+    }
+    None
+}
+
+fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> Kind {
+    match &node.kind {
+        NodeKind::Operator(operator, _) => Kind::Operator(operator.clone()),
+        NodeKind::Source { topic, config, watermarks } => {
+            let name: Arc<str> = scenario.topics[usize::from(topic.0)].name.as_str().into();
+            let partitions = scenario.partitions_of(&[*topic]);
+            let (network, consumer) = java_consumer(config, &[*topic], scenario, bootstrap);
+            let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));
+            let network = model::kafka::client::java::NetworkConfig { hashes: Some(hashes), ..network };
+            let interval = job.config.ms("pipeline.auto-watermark-interval");
+            Kind::Source(Arc::new(SourceConfig {
+                partitions: partitions.iter().map(|tp| (*tp, Arc::clone(&name))).collect(),
+                consumer: Arc::new(consumer),
+                network: Box::new(network),
+                watermarks: watermarks.map(|(strategy, idle_timeout)| Watermarks { strategy, idle_timeout, interval }),
+            }))
+        }
+        NodeKind::Sink { topic, config, producer } => {
+            let guarantee = match config.word("sink.delivery-guarantee") {
+                "exactly-once" => DeliveryGuarantee::ExactlyOnce,
+                "at-least-once" => DeliveryGuarantee::AtLeastOnce,
+                _ => DeliveryGuarantee::None,
+            };
+            let prefix = config.text("sink.transactional-id-prefix");
+            let number = scenario.made_up_ids.iter().position(|p| *p == prefix).unwrap_or_default() as u8;
+            let mut client = java_producer(Profile::Java34, producer, bootstrap);
+            if guarantee == DeliveryGuarantee::ExactlyOnce {
+                // Its writer takes the ids that it makes up.
+                client.transactional_id = Some(TransactionalId::default());
+                client.transaction_timeout = producer.ms("transaction.timeout.ms");
+            }
+            Kind::Sink(Arc::new(SinkConfig {
+                topic: *topic,
+                guarantee,
+                prefix,
+                prefix_number: number,
+                committer_retries: config.int("sink.committer.retries") as u32,
+                producer: Box::new(client),
+            }))
+        }
+    }
+}
+
+fn checkpointing(c: &Config) -> Option<Checkpointing> {
+    let interval = c.ms("execution.checkpointing.interval");
+    if interval == Millis::ZERO {
+        return None;
+    }
+    let config = CheckpointConfig {
+        min_pause: c.ms("execution.checkpointing.min-pause"),
+        timeout: c.ms("execution.checkpointing.timeout"),
+        max_concurrent: c.int("execution.checkpointing.max-concurrent-checkpoints") as usize,
+        tolerable: c.int("execution.checkpointing.tolerable-failed-checkpoints") as u32,
+        retained: c.int("execution.checkpointing.num-retained") as usize,
+        after_finish: c.flag("execution.checkpointing.checkpoints-after-tasks-finish"),
+        ..CheckpointConfig::every(interval)
+    };
+    Some(match c.word("execution.checkpointing.mode") {
+        "AT_LEAST_ONCE" => Checkpointing { config, mode: Mode::AtLeastOnce, barriers: BarrierKind::AtLeastOnce },
+        _ => Checkpointing { config, mode: Mode::Aligned, barriers: BarrierKind::Aligned },
+    })
+}
+fn restart(c: &Config) -> RestartStrategy {
+    let key = |strategy: &str, name: &str| format!("restart-strategy.{strategy}.{name}");
+    let ms = |strategy: &str, name: &str| c.ms(&key(strategy, name));
+    let n = |strategy: &str, name: &str| c.int(&key(strategy, name)) as u32;
+    let decimal = |strategy: &str, name: &str| c.int(&key(strategy, name)) as f64 / 1_000.0;
+    let strategy = match c.word("restart-strategy.type") {
+        "default" if c.int("execution.checkpointing.interval") == 0 => "none",
+        "default" => "exponential-delay",
+        named => named,
+    };
+    match strategy {
+        "fixed-delay" => {
+            RestartStrategy::FixedDelay { attempts: n(strategy, "attempts"), delay: ms(strategy, "delay") }
+        }
+        "failure-rate" => RestartStrategy::FailureRate {
+            max: n(strategy, "max-failures-per-interval"),
+            interval: ms(strategy, "failure-rate-interval"),
+            delay: ms(strategy, "delay"),
+        },
+        "exponential-delay" => RestartStrategy::ExponentialDelay {
+            initial: ms(strategy, "initial-backoff"),
+            max: ms(strategy, "max-backoff"),
+            multiplier: decimal(strategy, "backoff-multiplier"),
+            reset: ms(strategy, "reset-backoff-threshold"),
+            jitter: decimal(strategy, "jitter-factor"),
+            attempts: n(strategy, "attempts-before-reset-backoff"),
+        },
+        _ => RestartStrategy::None,
+    }
+}
+
+/// The same graphs for the judge: what should come out, if every event were there at once.
+pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
+    let mut nodes: Vec<ResultNode> = Vec::new();
+    let mut sinks = Vec::new();
+    // The node whose rows a topic holds, where a job writes it.
+    let mut writers: Vec<(u16, usize)> = Vec::new();
+    for job in &scenario.jobs {
+        let first = nodes.len();
+        for node in &job.nodes {
+            let input = node.input.map(|(at, side)| (first + at, side));
+            nodes.push(match (&node.kind, input) {
+                (NodeKind::Source { topic, watermarks, .. }, _) => {
+                    let written = writers.iter().find(|(t, _)| *t == topic.0).map(|(_, at)| *at);
+                    let bound = watermarks.map(|(strategy, _)| strategy.bound());
+                    ResultNode::Source { topic: topic.0, of: written, bound }
+                }
+                (NodeKind::Operator(operator, _), Some((of, false))) => {
+                    ResultNode::Derived(of, Derivation(operator.clone()))
+                }
+                (NodeKind::Sink { .. }, Some((of, false))) => ResultNode::Same(of),
+                _ => ResultNode::Nothing,
+            });
+            if let NodeKind::Sink { topic, .. } = node.kind {
+                let at = nodes.len() - 1;
+                writers.push((topic.0, at));
+                let window = stateful_above(job, node).map(|of| &job.nodes[of].kind);
+                let amount = matches!(window, Some(NodeKind::Operator(OperatorConfig::Window(w), _)) if w.sum.is_some());
+                sinks.push(ResultSink { name: node.name.clone(), topic: topic.0, node: at, amount: amount.then_some(2) });
+            }
+        }
+    }
+    ResultPlan { nodes, sinks }
+}
+
+const fn nanos(ms: Millis) -> Nanos {
+    Nanos::millis(ms.0 as u64)
+}

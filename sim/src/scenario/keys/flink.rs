@@ -1,0 +1,74 @@
+//! Flink's keys (1.20): the cluster's, a job's, a Kafka sink's. Sources name the section or rule of the fidelity spec
+//! (`flink.md`).
+
+use super::table::{FC, FJ, FS, key};
+use super::{Key, Kind};
+use Kind::{Decimal, Flag, Int, Text, Time, Word};
+
+const INT: i64 = i32::MAX as i64;
+/// The longest time that a key may name, ms: a year.
+const LONG: i64 = 366 * 86_400_000;
+
+const MODES: &[(&str, &str)] = &[("EXACTLY_ONCE", "EXACTLY_ONCE"), ("AT_LEAST_ONCE", "AT_LEAST_ONCE")];
+const STRATEGIES: &[(&str, &str)] = &[
+    ("default", "default"),
+    ("none", "none"),
+    ("off", "none"),
+    ("disable", "none"),
+    ("fixed-delay", "fixed-delay"),
+    ("fixeddelay", "fixed-delay"),
+    ("failure-rate", "failure-rate"),
+    ("failurerate", "failure-rate"),
+    ("exponential-delay", "exponential-delay"),
+    ("exponentialdelay", "exponential-delay"),
+];
+const GUARANTEES: &[(&str, &str)] = &[
+    ("none", "none"),
+    ("at-least-once", "at-least-once"),
+    ("exactly-once", "exactly-once"),
+];
+
+const fn time(low: i64) -> Kind {
+    Time(low, LONG)
+}
+
+/// Every key of Flink that the model knows.
+#[rustfmt::skip]
+pub const FLINK: &[Key] = &[
+    // The cluster.
+    key("heartbeat.interval", &[], FC, time(1), "10 s", "13, H1"),
+    key("heartbeat.timeout", &[], FC, time(1), "50 s", "13, H1"),
+    key("heartbeat.rpc-failure-threshold", &[], FC, Int(-1, INT), "2", "13, H4"),
+    key("pekko.ask.timeout", &["akka.ask.timeout"], FC, time(1), "10 s", "13, C5a"),
+    key("taskmanager.numberOfTaskSlots", &[], FC, Int(1, 64), "1", "13, R1.2"),
+    key("slot.request.timeout", &[], FC, time(1), "5 min", "13, R1.4"),
+    // A job.
+    key("parallelism.default", &[], FJ, Int(1, 64), "1", "CoreOptions"),
+    key("pipeline.max-parallelism", &[], FJ, Int(-1, 32_768), "-1", "13, 1.3"),
+    key("pipeline.auto-watermark-interval", &[], FJ, time(1), "200 ms", "13, 4.3"),
+    key("execution.buffer-timeout.interval", &["execution.buffer-timeout"], FJ, time(1), "100 ms", "13, 1.4"),
+    key("execution.checkpointing.interval", &[], FJ, time(0), "0 ms", "13: none is off"),
+    key("execution.checkpointing.mode", &[], FJ, Word(MODES), "EXACTLY_ONCE", "13, 2.3, 2.4"),
+    key("execution.checkpointing.timeout", &[], FJ, time(10), "10 min", "13"),
+    key("execution.checkpointing.min-pause", &[], FJ, time(0), "0 ms", "13"),
+    key("execution.checkpointing.max-concurrent-checkpoints", &[], FJ, Int(1, INT), "1", "13"),
+    key("execution.checkpointing.tolerable-failed-checkpoints", &[], FJ, Int(0, INT), "0", "13"),
+    key("execution.checkpointing.num-retained", &["state.checkpoints.num-retained"], FJ, Int(1, INT), "1", "13"),
+    key("execution.checkpointing.checkpoints-after-tasks-finish", &[], FJ, Flag, "true", "13"),
+    key("restart-strategy.type", &["restart-strategy"], FJ, Word(STRATEGIES), "default", "13: exponential-delay with checkpointing, none without"),
+    key("restart-strategy.fixed-delay.attempts", &[], FJ, Int(0, INT), "1", "13"),
+    key("restart-strategy.fixed-delay.delay", &[], FJ, time(0), "1 s", "13"),
+    key("restart-strategy.failure-rate.max-failures-per-interval", &[], FJ, Int(0, INT), "1", "13"),
+    key("restart-strategy.failure-rate.failure-rate-interval", &[], FJ, time(1), "1 min", "13"),
+    key("restart-strategy.failure-rate.delay", &[], FJ, time(0), "1 s", "13"),
+    key("restart-strategy.exponential-delay.initial-backoff", &[], FJ, time(1), "1 s", "13"),
+    key("restart-strategy.exponential-delay.max-backoff", &[], FJ, time(1), "1 min", "13"),
+    key("restart-strategy.exponential-delay.backoff-multiplier", &[], FJ, Decimal, "1.5", "13"),
+    key("restart-strategy.exponential-delay.reset-backoff-threshold", &[], FJ, time(1), "1 h", "13"),
+    key("restart-strategy.exponential-delay.jitter-factor", &[], FJ, Decimal, "0.1", "13"),
+    key("restart-strategy.exponential-delay.attempts-before-reset-backoff", &[], FJ, Int(1, INT), "2147483647", "13"),
+    // A sink.
+    key("sink.delivery-guarantee", &[], FS, Word(GUARANTEES), "none", "13: KafkaSinkBuilder; SQL has at-least-once"),
+    key("sink.transactional-id-prefix", &[], FS, Text, "kafka-sink", "13: KafkaSinkBuilder 3.x"),
+    key("sink.committer.retries", &[], FS, Int(0, INT), "10", "13"),
+];

@@ -1,0 +1,185 @@
+//! Flink as written: the cluster, and jobs as graphs of sources, operators and sinks.
+
+use super::raw::{ConsumerKeys, ProducerKeys, Settings};
+use super::raw_keys::{FlinkKeys, JobKeys, SinkKeys};
+use super::units::{Duration, Size};
+use model::base::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The Flink cluster: one JobManager and some TaskManagers.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Flink {
+    /// TaskManagers, counted from 0.
+    #[schemars(range(min = 1, max = 64))]
+    pub task_managers: u16,
+    /// The cluster's keys.
+    #[serde(skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<FlinkKeys>,
+    /// How long it has been up when the run begins: a young cluster waits for TaskManagers, an old one does not (R1.4).
+    pub age: Duration,
+}
+impl Default for Flink {
+    fn default() -> Self {
+        Self { task_managers: 2, config: Settings::default(), age: Duration(Nanos::secs(3_600)) }
+    }
+}
+
+/// A job: a graph from sources over operators to sinks. Operators that follow each other without a key are one task.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Job {
+    /// Name.
+    pub name: String,
+    /// Its keys: `execution.*`, `pipeline.*`, `restart-strategy.*`, `parallelism.default`.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<JobKeys>,
+    /// What it reads.
+    pub sources: Vec<JobSource>,
+    /// What happens in between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<JobOperator>,
+    /// What it writes.
+    pub sinks: Vec<JobSink>,
+}
+
+/// Reads a topic (`KafkaSource` of connector 3.4).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct JobSource {
+    /// Name.
+    pub name: String,
+    /// The topic.
+    pub topic: String,
+    /// The consumer's keys.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<ConsumerKeys>,
+    /// How event time passes; without, it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watermark: Option<Watermark>,
+    /// Work for one record.
+    #[serde(default = "per_record")]
+    pub record: Duration,
+}
+/// Which code makes the watermarks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Generator {
+    /// `WatermarkStrategy.forBoundedOutOfOrderness`: one millisecond below the bound.
+    #[default]
+    Bounded,
+    /// `WATERMARK FOR ts AS ts - delay`, pushed into the source.
+    Sql,
+}
+/// How event time passes at a source.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Watermark {
+    /// How far behind the newest event the watermark is.
+    pub bound: Duration,
+    /// A partition that gives nothing for so long is idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Duration>,
+    /// Which code makes it.
+    #[serde(default)]
+    pub generator: Generator,
+}
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperatorKind {
+    /// Hands on rows that meet `where`.
+    Filter,
+    /// Hands on rows with other `columns`.
+    Map,
+    /// Keyed: pairs the first row that meets `left` with the first that meets `right`.
+    Join,
+    /// Keyed: a tumbling (`size`), sliding (`size`, `slide`) or session (`gap`) window with a sum and a count.
+    Window,
+    /// Keyed: hands on the first row of each key.
+    Deduplicate,
+}
+/// An operator.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct JobOperator {
+    /// Name.
+    pub name: String,
+    /// What it does.
+    pub kind: OperatorKind,
+    /// Whose output it takes: a source or an operator; `NAME.late` for what a window was too late for.
+    pub input: String,
+    /// Subtasks, instead of `parallelism.default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub parallelism: Option<u16>,
+    /// The column that rows are keyed by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// `COLUMN = VALUE`, with `=`, `<>`, `<`, `>=`; texts stand between single quotes.
+    #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// Columns of the result, up to four: `NAME`, `NAME = COLUMN`, `NAME = left.COLUMN`, `NAME = event_time`, `NAME = 17`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
+    /// Of a join: rows of the left kind, as `where`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+    /// Of a join: rows of the right kind, whose time the pair has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right: Option<String>,
+    /// How long state is kept: of a join in event time; of a deduplication in processing time, for ever if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Duration>,
+    /// Length of a window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Duration>,
+    /// From one start of a sliding window to the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slide: Option<Duration>,
+    /// Silence that ends a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Duration>,
+    /// `allowedLateness`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_lateness: Option<Duration>,
+    /// The column that a window sums up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<String>,
+    /// Size of a window's result as a record.
+    #[serde(default = "result_bytes")]
+    pub bytes: Size,
+    /// Work for one record.
+    #[serde(default = "per_record")]
+    pub record: Duration,
+}
+
+/// Writes a topic (`KafkaSink` of connector 3.4).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct JobSink {
+    /// Name.
+    pub name: String,
+    /// Whose output it writes.
+    pub input: String,
+    /// The topic.
+    pub topic: String,
+    /// Its keys.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub config: Settings<SinkKeys>,
+    /// The producer's keys (`properties.*`).
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub producer: Settings<ProducerKeys>,
+    /// Work for one record.
+    #[serde(default = "per_record")]
+    pub record: Duration,
+}
+
+const fn per_record() -> Duration {
+    Duration(Nanos::micros(5))
+}
+const fn result_bytes() -> Size {
+    Size(96)
+}

@@ -1,0 +1,468 @@
+//! Jobs: every name looked up, columns numbered, the graph in order.
+
+mod columns;
+
+use super::{At, Resolver, machine};
+use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Target, Workload};
+use crate::scenario::keys::{Config, Profile, Setting, Side, against_transactions};
+use crate::scenario::problem::{Problem, nearest};
+use crate::scenario::raw::{Generator, JobOperator, JobSink, JobSource, OperatorKind};
+use crate::scenario::target::Names;
+use At::{Item, Key};
+use columns::Stream;
+use model::base::{Millis, Nanos};
+use model::flink::operator::Assigner;
+use model::flink::runtime::graph::KeyColumn;
+use model::flink::runtime::operator::{DeduplicateConfig, JoinConfig, OperatorConfig, WindowConfig};
+use model::flink::source::Strategy;
+use std::collections::BTreeMap;
+
+/// Columns of what a window hands on, besides those that it names after its key and its sum.
+const WINDOW_END: &str = "window_end";
+const COUNT: &str = "count";
+
+const fn ms(time: Nanos) -> Millis {
+    Millis((time.0 / 1_000_000) as i64)
+}
+
+impl Resolver<'_> {
+    /// The Flink cluster, where there are jobs.
+    pub(super) fn flink(&mut self, machine_of: &[(Target, usize)]) -> Option<Flink> {
+        let raw = &self.raw.flink;
+        let config = self.config(&[Key("flink"), Key("config")], Config::defaults(Side::Flink), &raw.config);
+        if config.ms("heartbeat.timeout") <= config.ms("heartbeat.interval") {
+            let what = "`heartbeat.timeout` is above `heartbeat.interval`: HeartbeatServices demands it";
+            self.say(&[Key("flink"), Key("config")], what);
+        }
+        (!self.raw.jobs.is_empty()).then(|| Flink {
+            job_manager: machine(machine_of, Target::JobManager),
+            task_managers: (0..raw.task_managers)
+                .map(|n| machine(machine_of, Target::TaskManager(Some(n))))
+                .collect(),
+            config,
+            age: raw.age.0,
+        })
+    }
+
+    /// Columns of each topic, as far as they are known: of those that applications write, those of the workload.
+    fn topic_columns(&self, applications: &[Application]) -> BTreeMap<u16, Vec<Column>> {
+        let of = |workload: &Workload| match workload {
+            Workload::Shoppers(_) => ["event_id", "kind", "cents", "poison"].map(Column::number).to_vec(),
+            Workload::EventsFile(f) if f.columns.is_empty() => vec![Column::number("event_id")],
+            Workload::EventsFile(f) => f.columns.iter().map(|c| c.column.clone()).collect(),
+        };
+        applications.iter().map(|a| (a.topic.0, of(&a.workload))).collect()
+    }
+
+    pub(super) fn jobs(
+        &mut self,
+        names: &Names<'_>,
+        applications: &[Application],
+        nodes: &[Node],
+    ) -> Vec<Job> {
+        let raw = self.raw;
+        let mut topics = self.topic_columns(applications);
+        let mut list = Vec::new();
+        for (i, job) in raw.jobs.iter().enumerate() {
+            let config = self.config(&[Key("jobs"), Item(i), Key("config")], Config::defaults(Side::Job), &job.config);
+            let Some(order) = self.order(i) else { continue };
+            let mut graph: Vec<JobNode> = Vec::new();
+            let mut place: BTreeMap<&str, usize> = BTreeMap::new();
+            for node in order {
+                let built = match node {
+                    Part::Source(n) => self.source(i, n, &job.sources[n], names, &topics, &config),
+                    Part::Operator(n) => self.operator(i, n, &job.operators[n], &graph, &place, &config),
+                    Part::Sink(n) => self.sink(i, n, &job.sinks[n], names, (&graph, &place), &config, nodes),
+                };
+                let Some(built) = built else { continue };
+                if let NodeKind::Sink { topic, .. } = &built.kind {
+                    topics.insert(topic.0, built.columns.clone());
+                }
+                place.insert(node.name(job), graph.len());
+                graph.push(built);
+            }
+            self.all_used(i);
+            list.push(Job { name: job.name.clone(), config, nodes: graph });
+        }
+        list
+    }
+
+    /// Parts of job `i`, each after what it takes its input from.
+    fn order(&mut self, i: usize) -> Option<Vec<Part>> {
+        let job = &self.raw.jobs[i];
+        let mut seen: BTreeMap<&str, Part> = BTreeMap::new();
+        let parts: Vec<Part> = (0..job.sources.len())
+            .map(Part::Source)
+            .chain((0..job.operators.len()).map(Part::Operator))
+            .chain((0..job.sinks.len()).map(Part::Sink))
+            .collect();
+        let mut good = true;
+        for part in &parts {
+            let (list, n) = part.path();
+            let path = [Key("jobs"), Item(i), Key(list), Item(n), Key("name")];
+            let name = part.name(job);
+            let bad = |c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c));
+            if name.is_empty() || name.contains(bad) {
+                self.say(&path, "the name of a part of a job is made of letters, digits, `-` and `_`");
+                good = false;
+            }
+            if seen.insert(name, *part).is_some() {
+                self.say(&path, format!("two parts of the job are called `{name}`"));
+                good = false;
+            }
+        }
+        if job.sources.is_empty() || job.sinks.is_empty() {
+            self.say(&[Key("jobs"), Item(i)], "a job has a source and a sink at least");
+            good = false;
+        }
+        let mut order = Vec::new();
+        let mut left = parts;
+        while !left.is_empty() {
+            let done = |order: &[Part], name: &str| order.iter().any(|p: &Part| p.name(job) == name);
+            let (ready, rest): (Vec<_>, Vec<_>) =
+                left.iter().copied().partition(|p: &Part| p.input(job).is_none_or(|name| done(&order, base(name))));
+            if ready.is_empty() {
+                for part in &rest {
+                    let (list, n) = part.path();
+                    let path = [Key("jobs"), Item(i), Key(list), Item(n), Key("input")];
+                    let input = part.input(job).map_or("", base);
+                    match seen.get(input) {
+                        Some(Part::Sink(_)) => self.say(&path, format!("`{input}` is a sink: it hands nothing on")),
+                        Some(_) => self.say(&path, format!("`{}` takes its input from itself: a cycle", part.name(job))),
+                        None => {
+                            let problem = Problem::at(self.place(&path), format!("the job has no part `{input}`"));
+                            let known = seen.iter().filter(|(_, p)| !matches!(p, Part::Sink(_))).map(|(n, _)| *n);
+                            self.problems.push(problem.nearest(input, known));
+                        }
+                    }
+                }
+                return None;
+            }
+            order.extend(ready);
+            left = rest;
+        }
+        good.then_some(order)
+    }
+
+    /// Names what nobody takes: an operator's output, a sink's topic.
+    fn all_used(&mut self, i: usize) {
+        let raw = self.raw;
+        let job = &raw.jobs[i];
+        let taken = |name: &str| {
+            let inputs = job.operators.iter().map(|o| &o.input).chain(job.sinks.iter().map(|s| &s.input));
+            inputs.map(|i| base(i)).any(|i| i == name)
+        };
+        for (list, n, name) in (job.sources.iter().enumerate().map(|(n, s)| ("sources", n, &s.name)))
+            .chain(job.operators.iter().enumerate().map(|(n, o)| ("operators", n, &o.name)))
+        {
+            if !taken(name) {
+                let path = [Key("jobs"), Item(i), Key(list), Item(n), Key("name")];
+                self.advise(&path, format!("nobody takes what `{name}` hands on"), "add an operator or a sink");
+            }
+        }
+        for (n, sink) in job.sinks.iter().enumerate() {
+            let read = raw.readers.iter().any(|r| r.topics.is_empty() || r.topics.contains(&sink.topic))
+                || raw.jobs.iter().any(|j| j.sources.iter().any(|s| s.topic == sink.topic))
+                || raw.gatekeepers.iter().any(|g| g.input == sink.topic);
+            if !read {
+                let path = [Key("jobs"), Item(i), Key("sinks"), Item(n), Key("topic")];
+                self.advise(&path, format!("nobody reads `{}`", sink.topic), "add a reader of the topic");
+            }
+        }
+    }
+
+    fn source(
+        &mut self,
+        job: usize,
+        n: usize,
+        source: &JobSource,
+        names: &Names<'_>,
+        topics: &BTreeMap<u16, Vec<Column>>,
+        job_config: &Config,
+    ) -> Option<JobNode> {
+        let path = |key| [Key("jobs"), Item(job), Key("sources"), Item(n), Key(key)];
+        let topic = self.note(&path("topic"), names.topic(&source.topic))?;
+        let mut defaults = Config::defaults(Side::Consumer(Profile::Java34));
+        // KafkaSourceBuilder: from the beginning (`OffsetsInitializer.earliest()`), offsets are committed by checkpoints.
+        defaults.set_default("auto.offset.reset", Setting::Word("earliest"));
+        defaults.set_default("enable.auto.commit", Setting::Flag(false));
+        let config = self.config(&path("config"), defaults, &source.config);
+        let Some(columns) = topics.get(&topic.0).cloned() else {
+            self.say(&path("topic"), format!("nobody writes `{}`: no application and no job before this one", source.topic));
+            return None;
+        };
+        let watermarks = source.watermark.as_ref().map(|w| {
+            let strategy = match w.generator {
+                Generator::Bounded => Strategy::Bounded(ms(w.bound.0)),
+                Generator::Sql => Strategy::Sql(ms(w.bound.0)),
+            };
+            (strategy, w.idle.map(|i| ms(i.0)))
+        });
+        Some(JobNode {
+            name: source.name.clone(),
+            kind: NodeKind::Source { topic, config, watermarks },
+            input: None,
+            parallelism: job_config.int("parallelism.default") as u16,
+            record: source.record.0,
+            columns,
+        })
+    }
+
+    fn operator(
+        &mut self,
+        job: usize,
+        n: usize,
+        o: &JobOperator,
+        graph: &[JobNode],
+        place: &BTreeMap<&str, usize>,
+        config: &Config,
+    ) -> Option<JobNode> {
+        let root = [Key("jobs"), Item(job), Key("operators"), Item(n)];
+        let path = |key| [root[0], root[1], root[2], root[3], Key(key)];
+        let input = self.input(&path("input"), &o.input, graph, place)?;
+        let columns = &graph[input.0].columns;
+        let stream = Stream { columns, left: (o.kind == OperatorKind::Join).then_some(columns) };
+        self.fitting(&root, o);
+        let key = match (&o.key, o.kind) {
+            (Some(text), OperatorKind::Join | OperatorKind::Window | OperatorKind::Deduplicate) => {
+                Some(self.column(&path("key"), text, columns)?)
+            }
+            (None, OperatorKind::Join | OperatorKind::Window | OperatorKind::Deduplicate) => {
+                self.advise(&root, format!("`{}` has no `key`", o.name), "rows are keyed by one column");
+                return None;
+            }
+            _ => None,
+        };
+        let key = key.map(|at| match columns[usize::from(at)].text {
+            true => KeyColumn::Text(at),
+            false => KeyColumn::Long(at),
+        });
+        let (operator, columns) = match (o.kind, key) {
+            (OperatorKind::Map, _) => {
+                let Some(list) = &o.columns else {
+                    self.advise(&root, format!("`{}` has no `columns`", o.name), "what a map hands on");
+                    return None;
+                };
+                let (exprs, named) = self.expressions(&path("columns"), list, &stream)?;
+                (OperatorConfig::Map(exprs), named)
+            }
+            (OperatorKind::Join, Some(key)) => {
+                let (Some(left), Some(right), Some(list), Some(ttl)) = (&o.left, &o.right, &o.columns, o.ttl) else {
+                    self.advise(&root, "a join has `left`, `right`, `columns` and `ttl`", "which rows pair, what they give, how long one waits");
+                    return None;
+                };
+                let left = self.condition(&path("left"), left, columns)?;
+                let right = self.condition(&path("right"), right, columns)?;
+                let (columns, named) = self.expressions(&path("columns"), list, &stream)?;
+                (OperatorConfig::Join(JoinConfig { key, left, right, columns, ttl: ms(ttl.0) }), named)
+            }
+            (OperatorKind::Window, Some(key)) => {
+                let assigner = self.assigner(&root, o)?;
+                let sum = match &o.sum {
+                    Some(text) => Some(self.column(&path("sum"), text, columns)?),
+                    None => None,
+                };
+                let named = vec![
+                    Column::number(WINDOW_END),
+                    columns[key.column()].clone(),
+                    sum.map_or_else(|| Column::number("sum"), |at| columns[usize::from(at)].clone()),
+                    Column::number(COUNT),
+                ];
+                let lateness = o.allowed_lateness.map_or(Millis::ZERO, |l| ms(l.0));
+                let bytes = u32::try_from(o.bytes.0).unwrap_or(u32::MAX);
+                (OperatorConfig::Window(WindowConfig { key, assigner, lateness, sum, bytes }), named)
+            }
+            (OperatorKind::Deduplicate, Some(key)) => {
+                let ttl = o.ttl.map(|t| ms(t.0));
+                (OperatorConfig::Deduplicate(DeduplicateConfig { key, ttl }), columns.clone())
+            }
+            _ => {
+                let Some(text) = &o.condition else {
+                    self.advise(&root, format!("`{}` has no `where`", o.name), "which rows a filter hands on");
+                    return None;
+                };
+                (OperatorConfig::Filter(self.condition(&path("where"), text, columns)?), columns.clone())
+            }
+        };
+        Some(JobNode {
+            name: o.name.clone(),
+            kind: NodeKind::Operator(operator, key),
+            input: Some(input),
+            parallelism: o.parallelism.unwrap_or(config.int("parallelism.default") as u16),
+            record: o.record.0,
+            columns,
+        })
+    }
+    fn assigner(&mut self, root: &[At<'_>], o: &JobOperator) -> Option<Assigner> {
+        let at = |d: crate::scenario::units::Duration| ms(d.0).0;
+        match (o.size, o.slide, o.gap) {
+            (Some(size), None, None) if at(size) > 0 => Some(Assigner::Tumbling { size: at(size), offset: 0 }),
+            (Some(size), Some(slide), None) if at(size) > 0 && at(slide) > 0 => {
+                Some(Assigner::Sliding { size: at(size), slide: at(slide), offset: 0 })
+            }
+            (None, None, Some(gap)) if at(gap) > 0 => Some(Assigner::Session { gap: at(gap) }),
+            _ => {
+                let help = "`size` makes a tumbling window, `size` and `slide` a sliding one, `gap` sessions; a millisecond at least";
+                self.advise(root, format!("`{}` has no window", o.name), help);
+                None
+            }
+        }
+    }
+    /// Keys that an operator of this kind does not have.
+    fn fitting(&mut self, root: &[At<'_>], o: &JobOperator) {
+        use OperatorKind::{Deduplicate, Filter, Join, Map, Window};
+        let fits: [(&str, bool, &[OperatorKind]); 11] = [
+            ("key", o.key.is_some(), &[Join, Window, Deduplicate]),
+            ("where", o.condition.is_some(), &[Filter]),
+            ("columns", o.columns.is_some(), &[Map, Join]),
+            ("left", o.left.is_some(), &[Join]),
+            ("right", o.right.is_some(), &[Join]),
+            ("ttl", o.ttl.is_some(), &[Join, Deduplicate]),
+            ("size", o.size.is_some(), &[Window]),
+            ("slide", o.slide.is_some(), &[Window]),
+            ("gap", o.gap.is_some(), &[Window]),
+            ("allowed-lateness", o.allowed_lateness.is_some(), &[Window]),
+            ("sum", o.sum.is_some(), &[Window]),
+        ];
+        for (key, there, kinds) in fits {
+            if there && !kinds.contains(&o.kind) {
+                self.say(&[root, &[Key(key)]].concat(), format!("an operator of this kind has no `{key}`"));
+            }
+        }
+    }
+
+    fn sink(
+        &mut self,
+        job: usize,
+        n: usize,
+        sink: &JobSink,
+        names: &Names<'_>,
+        (graph, place): (&[JobNode], &BTreeMap<&str, usize>),
+        job_config: &Config,
+        nodes: &[Node],
+    ) -> Option<JobNode> {
+        let path = |key| [Key("jobs"), Item(job), Key("sinks"), Item(n), Key(key)];
+        let input = self.input(&path("input"), &sink.input, graph, place)?;
+        let topic = self.note(&path("topic"), names.topic(&sink.topic))?;
+        let config = self.config(&path("config"), Config::defaults(Side::Sink), &sink.config);
+        let mut defaults = Config::defaults(Side::Producer(Profile::Java34));
+        // KafkaSinkBuilder: one hour, above what a broker allows by default.
+        defaults.set_default("transaction.timeout.ms", Setting::Int(3_600_000));
+        let producer = self.config(&path("producer"), defaults, &sink.producer);
+        if config.word("sink.delivery-guarantee") == "exactly-once" {
+            if job_config.int("execution.checkpointing.interval") == 0 {
+                let what = "exactly once needs checkpoints: transactions are committed when one completes";
+                self.advise(&path("config"), what, "set execution.checkpointing.interval at the job");
+            }
+            if config.text("sink.transactional-id-prefix").is_empty() {
+                self.say(&path("config"), "exactly once needs a `sink.transactional-id-prefix`");
+            }
+            self.contradict(&path("producer"), against_transactions(Profile::Java34, &producer));
+            let replicas = nodes.first().map_or(0, |n| n.config.int("transaction.state.log.replication.factor"));
+            if replicas > nodes.len() as i64 {
+                let help = format!("set transaction.state.log.replication.factor to {} at most", nodes.len());
+                self.advise(&path("config"), "`__transaction_state` cannot be created: more replicas than nodes", help);
+            }
+        }
+        let taken = self.raw.applications.iter().any(|a| a.topic.as_deref().unwrap_or(&self.raw.topics[0].name) == sink.topic)
+            || self.raw.gatekeepers.iter().any(|g| g.valid == sink.topic || g.dead_letters == sink.topic);
+        if taken {
+            self.say(&path("topic"), format!("an application writes into `{}`", sink.topic));
+        }
+        Some(JobNode {
+            name: sink.name.clone(),
+            kind: NodeKind::Sink { topic, config, producer },
+            input: Some(input),
+            parallelism: graph[input.0].parallelism,
+            record: sink.record.0,
+            columns: graph[input.0].columns.clone(),
+        })
+    }
+
+    /// Whose output is meant.
+    fn input(
+        &mut self,
+        path: &[At<'_>],
+        text: &str,
+        graph: &[JobNode],
+        place: &BTreeMap<&str, usize>,
+    ) -> Option<(usize, bool)> {
+        // What could not be built has been reported where it stands.
+        let at = *place.get(base(text))?;
+        let late = text.ends_with(LATE);
+        let window = matches!(graph[at].kind, NodeKind::Operator(OperatorConfig::Window(_), _));
+        if late && !window {
+            self.say(path, format!("`{}` is no window: nothing comes late to it", base(text)));
+            return None;
+        }
+        Some((at, late))
+    }
+    /// A column by its name.
+    fn column(&mut self, path: &[At<'_>], text: &str, columns: &[Column]) -> Option<u8> {
+        if let Some(at) = columns.iter().position(|c| c.name == text.trim()) {
+            return Some(at as u8);
+        }
+        let help = match nearest(text, columns.iter().map(|c| c.name.as_str())) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let all: Vec<_> = columns.iter().map(|c| c.name.as_str()).collect();
+                format!("its columns are {}", all.join(", "))
+            }
+        };
+        self.advise(path, format!("the input has no column `{}`", text.trim()), help);
+        None
+    }
+}
+
+const LATE: &str = ".late";
+/// The part that an input names, without `.late`.
+fn base(input: &str) -> &str {
+    input.strip_suffix(LATE).unwrap_or(input)
+}
+
+/// A part of a job, by its place in its list.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Source(usize),
+    Operator(usize),
+    Sink(usize),
+}
+impl Part {
+    const fn path(self) -> (&'static str, usize) {
+        match self {
+            Self::Source(n) => ("sources", n),
+            Self::Operator(n) => ("operators", n),
+            Self::Sink(n) => ("sinks", n),
+        }
+    }
+    fn name(self, job: &crate::scenario::raw::Job) -> &str {
+        match self {
+            Self::Source(n) => &job.sources[n].name,
+            Self::Operator(n) => &job.operators[n].name,
+            Self::Sink(n) => &job.sinks[n].name,
+        }
+    }
+    fn input(self, job: &crate::scenario::raw::Job) -> Option<&str> {
+        match self {
+            Self::Source(_) => None,
+            Self::Operator(n) => Some(&job.operators[n].input),
+            Self::Sink(n) => Some(&job.sinks[n].input),
+        }
+    }
+}
+
+/// Prefixes of the transactional ids that sinks make up.
+pub(super) fn made_up_prefixes(jobs: &[Job]) -> Vec<std::sync::Arc<str>> {
+    let mut list: Vec<std::sync::Arc<str>> = Vec::new();
+    for node in jobs.iter().flat_map(|j| &j.nodes) {
+        if let NodeKind::Sink { config, .. } = &node.kind
+            && config.word("sink.delivery-guarantee") == "exactly-once"
+        {
+            let prefix = config.text("sink.transactional-id-prefix");
+            if !list.contains(&prefix) {
+                list.push(prefix);
+            }
+        }
+    }
+    list
+}

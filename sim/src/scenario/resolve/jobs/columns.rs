@@ -1,0 +1,102 @@
+//! Columns by name: what an operator computes, and on what condition.
+
+use super::super::{At, Resolver};
+use crate::scenario::data::Column;
+use At::Item;
+use model::base::text_value;
+use model::flink::runtime::operator::{Comparison, Condition, Expr};
+
+/// What an expression may name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream<'a> {
+    /// Columns of the row; of a join's right row.
+    pub(super) columns: &'a [Column],
+    /// Columns of a join's left row.
+    pub(super) left: Option<&'a [Column]>,
+}
+
+const EVENT_TIME: &str = "event_time";
+const LEFT: &str = "left.";
+
+impl Resolver<'_> {
+    /// Columns of a result: `NAME`, `NAME = COLUMN`, `NAME = left.COLUMN`, `NAME = event_time`, `NAME = 17`.
+    pub(super) fn expressions(
+        &mut self,
+        path: &[At<'_>],
+        list: &[String],
+        stream: &Stream<'_>,
+    ) -> Option<([Expr; 4], Vec<Column>)> {
+        if list.is_empty() || list.len() > 4 {
+            self.say(path, "a row has one to four columns");
+            return None;
+        }
+        let mut expressions = [Expr::Constant(0); 4];
+        let mut columns: Vec<Column> = Vec::new();
+        for (i, text) in list.iter().enumerate() {
+            let path = [path, &[Item(i)]].concat();
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name.trim(), value.trim()),
+                None => (text.trim(), text.trim()),
+            };
+            let (expression, text) = self.expression(&path, value, stream)?;
+            if columns.iter().any(|c| c.name == name) {
+                self.say(&path, format!("there are two columns called `{name}`"));
+            }
+            expressions[i] = expression;
+            columns.push(Column { name: name.to_owned(), text });
+        }
+        Some((expressions, columns))
+    }
+    fn expression(&mut self, path: &[At<'_>], value: &str, stream: &Stream<'_>) -> Option<(Expr, bool)> {
+        if value == EVENT_TIME {
+            return Some((Expr::Time, false));
+        }
+        if let Ok(n) = value.parse() {
+            return Some((Expr::Constant(n), false));
+        }
+        if let Some(text) = quoted(value) {
+            return Some((Expr::Constant(text_value(text)), true));
+        }
+        if let (Some(rest), Some(left)) = (value.strip_prefix(LEFT), stream.left) {
+            let at = self.column(path, rest, left)?;
+            return Some((Expr::Left(at), left[usize::from(at)].text));
+        }
+        let at = self.column(path, value, stream.columns)?;
+        Some((Expr::Column(at), stream.columns[usize::from(at)].text))
+    }
+
+    /// `COLUMN = VALUE`.
+    pub(super) fn condition(&mut self, path: &[At<'_>], text: &str, columns: &[Column]) -> Option<Condition> {
+        let operators = [
+            ("<>", Comparison::NotEqual),
+            (">=", Comparison::AtLeast),
+            ("<", Comparison::Less),
+            ("=", Comparison::Equal),
+        ];
+        let help = "as in `status = 200`, `type <> 'RequestStarted'`, `usd >= 1000`; operators are =, <>, <, >=";
+        let found = operators.iter().find_map(|(sign, c)| text.split_once(sign).map(|(l, r)| (l, *c, r.trim())));
+        let Some((column, comparison, value)) = found else {
+            self.advise(path, format!("`{text}` is no condition"), help);
+            return None;
+        };
+        let at = self.column(path, column, columns)?;
+        let value = match (value.parse::<i64>(), quoted(value)) {
+            (Ok(n), _) => n,
+            (_, Some(text)) => {
+                if !columns[usize::from(at)].text {
+                    self.say(path, format!("`{}` holds numbers, not texts", column.trim()));
+                }
+                text_value(text)
+            }
+            _ => {
+                self.advise(path, format!("`{value}` is neither a whole number nor a text in single quotes"), help);
+                return None;
+            }
+        };
+        Some(Condition { column: at, comparison, value })
+    }
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    text.strip_prefix('\'')?.strip_suffix('\'')
+}
