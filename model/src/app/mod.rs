@@ -1,6 +1,7 @@
 //! Applications around the pipeline: where events come from, who sends and who reads them.
 
 mod gatekeeper;
+mod gateway;
 mod member;
 mod producer;
 mod rd_member;
@@ -12,6 +13,7 @@ pub use crate::kafka::client::KeyHash;
 pub use gatekeeper::{
     ConsumerSide, Counters as GatekeeperCounters, Gatekeeper, GatekeeperConfig, ProducerSide, TransactionalIds,
 };
+pub use gateway::{Gateway, Requests, tenant_name};
 pub use member::MemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
 pub use rd_member::RdMemberConfig;

@@ -105,8 +105,7 @@ impl Law for OrderLaw {
     fn settle(&mut self, end: &Evidence<'_>, findings: &mut Findings) {
         self.seen.drain(..).for_each(|v| findings.add(v));
         // A gatekeeper keeps the order of a partition, not that of a producer over several.
-        let plain =
-            |topic: u16| end.topics[usize::from(topic)].is_sent();
+        let plain = |topic: u16| end.topics[usize::from(topic)].is_sent();
         for tp in end.replicas.keys().filter(|tp| plain(tp.topic.0)) {
             // Per producer: the ledger's numbers are given in the order of sending.
             let mut last: BTreeMap<u16, u32> = BTreeMap::new();

@@ -2,9 +2,9 @@
 
 use super::Run;
 use crate::judge::{Evidence, Replica};
+use crate::scenario::data::NodeKind;
 use model::actor::Actor;
 use model::app::ReaderApp;
-use crate::scenario::data::NodeKind;
 use model::base::{BrokerId, Offset, ProcessId, TopicPartition};
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};

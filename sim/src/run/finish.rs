@@ -7,12 +7,13 @@ use crate::judge::{Account, Billing, Findings, LayerCount, Results, Scopes, Stal
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
 use crate::show::outcome::{
-    Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Scope, Stall, Transactions,
-    Value, Verdict, Violation, Work, WrongResult,
+    Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Scope, Stall,
+    Transactions, Value, Verdict, Violation, Work, WrongResult,
 };
 use crate::world::Digest;
 use model::actor::Actor;
-use model::base::SimTime;
+use model::app::tenant_name;
+use model::base::{SimTime, text_value};
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
 use std::collections::BTreeMap;
@@ -140,13 +141,22 @@ fn values(run: &Run, results: &Results) -> BTreeMap<String, Value> {
     };
     results.values.iter().map(|(name, b)| (name.clone(), value(b))).collect()
 }
-/// What the texts of events files are that columns number.
+/// The texts that columns number.
 fn texts(run: &Run) -> BTreeMap<i64, String> {
-    let files = run.scenario.applications.iter().filter_map(|a| match &a.workload {
-        Workload::EventsFile(file) if file.columns.iter().any(|c| c.column.text) => Some(file),
-        _ => None,
-    });
-    files.flat_map(|file| crate::workload::texts(file).unwrap_or_default()).collect()
+    let mut texts = BTreeMap::new();
+    for application in &run.scenario.applications {
+        match &application.workload {
+            Workload::EventsFile(file) if file.columns.iter().any(|c| c.column.text) => {
+                texts.extend(crate::workload::texts(file).unwrap_or_default());
+            }
+            Workload::Gateway(g) => {
+                let names = (0..u64::from(g.tenants.min(10_000))).map(tenant_name);
+                texts.extend(names.map(|name| (text_value(&name), name)));
+            }
+            _ => {}
+        }
+    }
+    texts
 }
 fn jobs(run: &Run) -> BTreeMap<String, Job> {
     let manager = run.stage.job_manager.and_then(|p| run.world.process(p)).and_then(Actor::job_manager);

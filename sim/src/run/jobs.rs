@@ -91,9 +91,8 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> JobGraph {
             NodeKind::Operator(_, key) => *key,
             _ => None,
         };
-        let chains = upstream.filter(|((vertex, _), _)| {
-            key.is_none() && graph.vertices[*vertex].parallelism == node.parallelism
-        });
+        let chains = upstream
+            .filter(|((vertex, _), _)| key.is_none() && graph.vertices[*vertex].parallelism == node.parallelism);
         let kind = kind(job, node, scenario, bootstrap);
         let chained = |after, side| Chained { kind, after, side, shown: shown[at], record: node.record };
         if let Some(((vertex, of), side)) = chains {
@@ -259,8 +258,14 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                 let at = nodes.len() - 1;
                 writers.push((topic.0, at));
                 let window = stateful_above(job, node).map(|of| &job.nodes[of].kind);
-                let amount = matches!(window, Some(NodeKind::Operator(OperatorConfig::Window(w), _)) if w.sum.is_some());
-                sinks.push(ResultSink { name: node.name.clone(), topic: topic.0, node: at, amount: amount.then_some(2) });
+                let amount =
+                    matches!(window, Some(NodeKind::Operator(OperatorConfig::Window(w), _)) if w.sum.is_some());
+                sinks.push(ResultSink {
+                    name: node.name.clone(),
+                    topic: topic.0,
+                    node: at,
+                    amount: amount.then_some(2),
+                });
             }
         }
     }

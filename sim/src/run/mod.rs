@@ -25,7 +25,7 @@ pub use stage::Stage;
 
 use crate::host::Drive;
 use crate::judge::{Cast, Judge, ResultLaw, Sent, TopicInfo};
-use crate::scenario::data::{Fault as Planned, Scenario, Trigger, When};
+use crate::scenario::data::{Fault as Planned, Scenario, When};
 use crate::workload::{LineError, Source, instance_of};
 use crate::world::{CrashPoint, Fault, Lifecycle, Recorder, World};
 use build::Built;
@@ -458,7 +458,7 @@ fn flags(send: &Send) -> u8 {
 fn shift(fault: Planned<Nanos>, origin: SimTime) -> Planned<Nanos> {
     let when = match fault.when {
         When::At(at) => When::At(at + Nanos(origin.0)),
-        When::On(trigger) => When::On(Trigger { from: origin + Nanos(trigger.from.0), ..trigger }),
+        When::On(trigger) => When::On(trigger.counted_from(origin)),
         point @ When::CrashPoint { .. } => point,
     };
     Planned { when, ..fault }

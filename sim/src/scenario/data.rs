@@ -4,7 +4,7 @@ use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
-use model::app::Shopping;
+use model::app::{Gateway, Shopping};
 use model::base::{BrokerId, Fixes, Millis, Nanos, SimTime, TopicId, TopicPartition};
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::OperatorConfig;
@@ -341,6 +341,8 @@ pub enum NodeKind {
 pub enum Workload {
     /// The generator.
     Shoppers(Shopping),
+    /// Requests of an API gateway.
+    Gateway(Gateway),
     /// A file.
     EventsFile(EventsFile),
 }
@@ -391,6 +393,8 @@ pub struct FileColumn {
     pub pointer: Pointer,
     /// A number is read in this part of a whole: 1,000,000 for millionths.
     pub factor: u32,
+    /// Where nothing stands, it is 0.
+    pub optional: bool,
 }
 /// Where the lines are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -511,6 +515,8 @@ pub struct Trigger {
     pub of: Option<Target>,
     /// Only those of this partition.
     pub partition: Option<TopicPartition>,
+    /// Only those that come after this one.
+    pub after: Option<Box<Trigger>>,
     /// Which of them, from 1.
     pub count: u32,
     /// Counted from this time on.

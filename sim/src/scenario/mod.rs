@@ -292,4 +292,6 @@ fn push(tree: &mut Node, key: &str, item: Node) {
 }
 
 #[cfg(test)]
+mod job_tests;
+#[cfg(test)]
 mod tests;

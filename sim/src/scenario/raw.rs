@@ -405,6 +405,9 @@ pub struct Reader {
 pub enum WorkloadKind {
     /// Generated: sessions of shoppers.
     Shoppers,
+    /// Generated: requests of an API gateway, `rate` of them a second, each with an event when it starts and one when it
+    /// ends. Columns: `request_id`, `type` (RequestStarted, RequestCompleted, RequestFailed), `tenant`, `usd` (millionths).
+    Gateway,
     /// From a file.
     EventsFile,
 }
@@ -470,6 +473,17 @@ pub struct Workload {
     pub resent: Share,
     /// Size of a record on the wire.
     pub payload: Draw<Size>,
+    /// Of the gateway: tenants.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub tenants: u32,
+    /// Of the gateway: from the start of a request to its end.
+    pub latency: Draw<Duration>,
+    /// Of the gateway: what a request costs, in millionths of a dollar.
+    pub cost: Draw<u32>,
+    /// Of the gateway: requests that fail.
+    pub failed: Share,
+    /// Of the gateway: requests whose end nobody reports.
+    pub lost: Share,
     /// JSON Lines as `kcat -J` prints them; relative to the scenario's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -485,7 +499,8 @@ pub struct Workload {
     /// When a file's events are sent.
     pub pace: Pace,
     /// Columns that jobs work with, up to four: `NAME = /pointer` for whole numbers, `NAME = /pointer * 1000000` to read
-    /// decimals as whole millionths, `NAME = text /pointer` for texts.
+    /// decimals as whole millionths, `NAME = text /pointer` for texts. With `?` behind
+    /// the pointer a line need not have it: then the column is 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
@@ -505,6 +520,11 @@ impl Default for Workload {
             out_of_order_by: secs(3),
             resent: Share(20_000),
             payload: Draw::Range([Size(200), Size(400)]),
+            tenants: 20,
+            latency: Draw::Range([millis(20), secs(2)]),
+            cost: Draw::Range([1_000, 200_000]),
+            failed: Share(10_000),
+            lost: Share(0),
             file: None,
             key: "/key".into(),
             event_id: None,

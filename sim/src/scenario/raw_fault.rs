@@ -161,6 +161,9 @@ pub struct Trigger {
     /// Only those of the fault with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// Only those that come after this event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Box<Trigger>>,
     /// Which of them, from 1.
     #[serde(default = "first")]
     #[schemars(range(min = 1))]

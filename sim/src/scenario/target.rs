@@ -207,6 +207,7 @@ mod tests {
             groups,
             gatekeepers,
             registries,
+            task_managers: 2,
             machines,
         };
         assert_eq!(names.target("coordinator of group billing"), Ok(Target::CoordinatorOfGroup(0)));

@@ -101,7 +101,7 @@ fn each_mistake_has_its_message() {
         ("config.linger.ms = 100", "config.broker.session.timeout.ms = 1", "is a key of a server"),
         ("config.linger.ms = 100", "config.linger.ms = -1", "is from 0 to"),
         ("config.linger.ms = 100", "config.linger.mss = 5", "good.toml:10:8: a java producer has no key `linger.mss`"),
-        ("[[readers]]", "[[jobs]]\nname = \"j\"\n[[readers]]", "not covered yet"),
+        ("[[readers]]", "[[jobs]]\nname = \"j\"\n[[readers]]", "`jobs` has no `sources`"),
         ("[cluster.config]", "[cluster]\nbrokers = 64\n[cluster.config]", "is from 1 to 63"),
         ("[cluster.config]", "[cluster]\nbrokers = 1.5\n[cluster.config]", "a whole number, not a fraction"),
         ("event = \"fault-begins\"", "event = \"fault-begin\"", "did you mean `fault-begins`?"),

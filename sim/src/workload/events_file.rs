@@ -272,7 +272,11 @@ impl EventsReader {
         for (column, into) in self.mapping.columns.iter().zip(&mut columns) {
             let at = || column_of(text, &column.pointer);
             let name = &column.column.name;
-            let value = look(json, &column.pointer.0).map_err(|m| self.error(at(), format!("{name}: {m}")))?;
+            let found = look(json, &column.pointer.0);
+            if column.optional && matches!(found, Err(_) | Ok(Json::Null)) {
+                continue;
+            }
+            let value = found.map_err(|m| self.error(at(), format!("{name}: {m}")))?;
             *into = match (value, column.column.text) {
                 (Json::String(s), true) => text_value(&s),
                 (Json::Number(n), false) => scaled(&n.to_string(), column.factor).ok_or_else(|| {
@@ -389,6 +393,7 @@ mod tests {
 
     fn file(text: &str) -> EventsFile {
         EventsFile {
+            columns: Vec::new(),
             file: EventsIn::Embedded("e.jsonl".into(), Box::leak(text.to_owned().into_boxed_str())),
             key: Pointer::parse("/key").unwrap(),
             event_id: Some(Pointer::parse("/payload/id").unwrap()),

@@ -6,7 +6,7 @@ mod events_file;
 pub use events_file::{EventsReader, LineError, Summary, texts, verify};
 
 use crate::scenario::data::Workload;
-use model::app::{Planned, Shoppers};
+use model::app::{Planned, Requests, Shoppers};
 use model::base::Streams;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub enum Source {
     /// Made up.
     Shoppers(Box<Shoppers>),
+    /// Made up: requests of an API gateway.
+    Gateway(Box<Requests>),
     /// Read.
     EventsFile(Box<EventsReader>),
 }
@@ -27,6 +29,7 @@ impl Source {
     pub fn new(workload: &Workload, streams: Streams, entity: u64) -> Result<Self, LineError> {
         Ok(match workload {
             Workload::Shoppers(s) => Self::Shoppers(Box::new(Shoppers::new(Arc::new(s.clone()), streams, entity))),
+            Workload::Gateway(g) => Self::Gateway(Box::new(Requests::new(Arc::new(g.clone()), streams, entity))),
             Workload::EventsFile(f) => Self::EventsFile(Box::new(EventsReader::open(f)?)),
         })
     }
@@ -37,6 +40,7 @@ impl Source {
     pub fn next_send(&mut self) -> Result<Option<Planned>, LineError> {
         match self {
             Self::Shoppers(s) => Ok(s.next()),
+            Self::Gateway(g) => Ok(g.next()),
             Self::EventsFile(f) => f.next_send(),
         }
     }

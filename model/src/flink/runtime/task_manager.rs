@@ -4,7 +4,7 @@ use super::element::Buffer;
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
-use super::task::{Split, Mail, PORTS, Reader, Subpartition, Task, Turn, first_credit};
+use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
 use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Lane, Millis, Port, SimTime, SmallMap};
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;

@@ -39,10 +39,9 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec
             ResultNode::Source { topic, of, bound } => {
                 let mut stream = match of {
                     Some(of) => streams[*of].clone(),
-                    None => Stream {
-                        items: sent.get(topic).into_iter().flatten().map(Item::of).collect(),
-                        watermark: 0,
-                    },
+                    None => {
+                        Stream { items: sent.get(topic).into_iter().flatten().map(Item::of).collect(), watermark: 0 }
+                    }
                 };
                 let newest = stream.items.iter().map(|i| i.time).max().unwrap_or(i64::MIN);
                 stream.watermark = bound.map_or(i64::MIN, |b| newest.saturating_sub(b));
@@ -79,9 +78,7 @@ fn columns(exprs: &[Expr; 4], left: &Item, right: &Item) -> [i64; 4] {
 fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item> {
     match operator {
         OperatorConfig::Filter(condition) => input.iter().filter(|i| holds(*condition, i)).copied().collect(),
-        OperatorConfig::Map(exprs) => {
-            input.iter().map(|i| Item { time: i.time, cols: columns(exprs, i, i) }).collect()
-        }
+        OperatorConfig::Map(exprs) => input.iter().map(|i| Item { time: i.time, cols: columns(exprs, i, i) }).collect(),
         OperatorConfig::Deduplicate(config) => {
             let mut seen = BTreeSet::new();
             input.iter().filter(|i| seen.insert(i.cols[config.key.column()])).copied().collect()

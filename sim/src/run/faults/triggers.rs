@@ -4,7 +4,7 @@ use super::targets::Plan;
 use crate::scenario::data::{Trigger, TriggerEvent};
 use crate::world::{Observer, World};
 use model::actor::Actor;
-use model::base::{Event, ProcessId, SimTime};
+use model::base::{Event, Nanos, ProcessId, SimTime};
 use std::sync::Arc;
 
 /// Keeps the events that some trigger waits for, and nothing else: a part of the run's observer.
@@ -28,6 +28,8 @@ struct Waiting {
     trigger: Trigger,
     /// Events still to come.
     left: u32,
+    /// What it waits for behind that, the last first.
+    then: Vec<Trigger>,
 }
 
 /// Faults that wait for events.
@@ -40,10 +42,16 @@ pub(super) struct Triggers {
 
 impl Triggers {
     pub(super) fn add(&mut self, fault: usize, trigger: &Trigger) {
-        self.waiting.push(Waiting { fault, trigger: trigger.clone(), left: trigger.count });
+        let mut then = vec![trigger.clone()];
+        while let Some(before) = then.last_mut().and_then(|t| t.after.take()) {
+            then.push(*before);
+        }
+        let Some(first) = then.pop() else { return };
+        self.waiting.push(Waiting { fault, left: first.count, trigger: first, then });
     }
     pub(super) fn watcher(&self) -> Watcher {
-        let mut wanted: Vec<_> = self.waiting.iter().filter_map(|w| w.trigger.traced()).collect();
+        let all = self.waiting.iter().flat_map(|w| std::iter::once(&w.trigger).chain(&w.then));
+        let mut wanted: Vec<_> = all.filter_map(Trigger::traced).collect();
         wanted.sort_unstable();
         wanted.dedup();
         Watcher { wanted: wanted.into(), seen: Vec::new() }
@@ -91,11 +99,23 @@ impl Triggers {
         let w = &mut self.waiting[waiting];
         // The last one may have come while a symbolic target was looked up.
         w.left = w.left.checked_sub(1)?;
-        (w.left == 0).then(|| (at + w.trigger.delay, w.fault))
+        if w.left > 0 {
+            return None;
+        }
+        let at = at + w.trigger.delay;
+        let Some(next) = w.then.pop() else { return Some((at, w.fault)) };
+        w.left = next.count;
+        w.trigger = Trigger { from: next.from.max(at), ..next };
+        None
     }
 }
 
 impl Trigger {
+    /// The same, with times that count from `origin`.
+    pub(in crate::run) fn counted_from(self, origin: SimTime) -> Self {
+        let after = self.after.map(|first| Box::new(first.counted_from(origin)));
+        Self { from: origin + Nanos(self.from.0), after, ..self }
+    }
     fn traced(&self) -> Option<&'static str> {
         match self.event {
             TriggerEvent::Traced(name) => Some(name),

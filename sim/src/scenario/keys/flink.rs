@@ -22,11 +22,8 @@ const STRATEGIES: &[(&str, &str)] = &[
     ("exponential-delay", "exponential-delay"),
     ("exponentialdelay", "exponential-delay"),
 ];
-const GUARANTEES: &[(&str, &str)] = &[
-    ("none", "none"),
-    ("at-least-once", "at-least-once"),
-    ("exactly-once", "exactly-once"),
-];
+const GUARANTEES: &[(&str, &str)] =
+    &[("none", "none"), ("at-least-once", "at-least-once"), ("exactly-once", "exactly-once")];
 
 const fn time(low: i64) -> Kind {
     Time(low, LONG)

@@ -206,7 +206,9 @@ impl Resolver<'_> {
             Target::JobManager | Target::TaskManager(Some(_)) => of(&|t| *t == target),
             Target::TaskManager(None) => of(&|t| matches!(t, Target::TaskManager(_))),
             Target::AllBrokers => of(&|t| matches!(t, Target::Broker(_))),
-            Target::AllClients => of(&|t| !matches!(t, Target::Broker(_) | Target::Registry(_) | Target::JobManager | Target::TaskManager(_))),
+            Target::AllClients => of(&|t| {
+                !matches!(t, Target::Broker(_) | Target::Registry(_) | Target::JobManager | Target::TaskManager(_))
+            }),
             Target::Machine(m) => Some(vec![usize::from(m)]),
             _ => {
                 self.say(path, "a link has fixed ends: a broker, an application, a reader, a machine, all of a kind");

@@ -164,7 +164,11 @@ impl Resolver<'_> {
             Some(text) => Some(self.note(&at("partition"), names.partition(text))?),
             None => None,
         };
-        Some(Trigger { event, of, partition, count: on.count, from: SimTime(on.from.0.0), delay: on.delay.0 })
+        let after = match &on.after {
+            Some(first) => Some(Box::new(self.trigger(&at("after"), first, called, names)?)),
+            None => None,
+        };
+        Some(Trigger { event, of, partition, after, count: on.count, from: SimTime(on.from.0.0), delay: on.delay.0 })
     }
 
     fn targets(&mut self, path: &[At<'_>], key: &str, f: Option<&OneOrMore>, names: &Names<'_>) -> Vec<Target> {

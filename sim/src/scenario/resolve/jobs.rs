@@ -36,9 +36,7 @@ impl Resolver<'_> {
         }
         (!self.raw.jobs.is_empty()).then(|| Flink {
             job_manager: machine(machine_of, Target::JobManager),
-            task_managers: (0..raw.task_managers)
-                .map(|n| machine(machine_of, Target::TaskManager(Some(n))))
-                .collect(),
+            task_managers: (0..raw.task_managers).map(|n| machine(machine_of, Target::TaskManager(Some(n)))).collect(),
             config,
             age: raw.age.0,
         })
@@ -48,18 +46,17 @@ impl Resolver<'_> {
     fn topic_columns(&self, applications: &[Application]) -> BTreeMap<u16, Vec<Column>> {
         let of = |workload: &Workload| match workload {
             Workload::Shoppers(_) => ["event_id", "kind", "cents", "poison"].map(Column::number).to_vec(),
+            Workload::Gateway(_) => {
+                let text = |name: &str| Column { name: name.to_owned(), text: true };
+                vec![Column::number("request_id"), text("type"), text("tenant"), Column::number("usd")]
+            }
             Workload::EventsFile(f) if f.columns.is_empty() => vec![Column::number("event_id")],
             Workload::EventsFile(f) => f.columns.iter().map(|c| c.column.clone()).collect(),
         };
         applications.iter().map(|a| (a.topic.0, of(&a.workload))).collect()
     }
 
-    pub(super) fn jobs(
-        &mut self,
-        names: &Names<'_>,
-        applications: &[Application],
-        nodes: &[Node],
-    ) -> Vec<Job> {
+    pub(super) fn jobs(&mut self, names: &Names<'_>, applications: &[Application], nodes: &[Node]) -> Vec<Job> {
         let raw = self.raw;
         let mut topics = self.topic_columns(applications);
         let mut list = Vec::new();
@@ -128,7 +125,9 @@ impl Resolver<'_> {
                     let input = part.input(job).map_or("", base);
                     match seen.get(input) {
                         Some(Part::Sink(_)) => self.say(&path, format!("`{input}` is a sink: it hands nothing on")),
-                        Some(_) => self.say(&path, format!("`{}` takes its input from itself: a cycle", part.name(job))),
+                        Some(_) => {
+                            self.say(&path, format!("`{}` takes its input from itself: a cycle", part.name(job)))
+                        }
                         None => {
                             let problem = Problem::at(self.place(&path), format!("the job has no part `{input}`"));
                             let known = seen.iter().filter(|(_, p)| !matches!(p, Part::Sink(_))).map(|(n, _)| *n);
@@ -188,7 +187,10 @@ impl Resolver<'_> {
         defaults.set_default("enable.auto.commit", Setting::Flag(false));
         let config = self.config(&path("config"), defaults, &source.config);
         let Some(columns) = topics.get(&topic.0).cloned() else {
-            self.say(&path("topic"), format!("nobody writes `{}`: no application and no job before this one", source.topic));
+            self.say(
+                &path("topic"),
+                format!("nobody writes `{}`: no application and no job before this one", source.topic),
+            );
             return None;
         };
         let watermarks = source.watermark.as_ref().map(|w| {
@@ -248,7 +250,11 @@ impl Resolver<'_> {
             }
             (OperatorKind::Join, Some(key)) => {
                 let (Some(left), Some(right), Some(list), Some(ttl)) = (&o.left, &o.right, &o.columns, o.ttl) else {
-                    self.advise(&root, "a join has `left`, `right`, `columns` and `ttl`", "which rows pair, what they give, how long one waits");
+                    self.advise(
+                        &root,
+                        "a join has `left`, `right`, `columns` and `ttl`",
+                        "which rows pair, what they give, how long one waits",
+                    );
                     return None;
                 };
                 let left = self.condition(&path("left"), left, columns)?;
@@ -364,8 +370,9 @@ impl Resolver<'_> {
                 self.advise(&path("config"), "`__transaction_state` cannot be created: more replicas than nodes", help);
             }
         }
-        let taken = self.raw.applications.iter().any(|a| a.topic.as_deref().unwrap_or(&self.raw.topics[0].name) == sink.topic)
-            || self.raw.gatekeepers.iter().any(|g| g.valid == sink.topic || g.dead_letters == sink.topic);
+        let taken =
+            self.raw.applications.iter().any(|a| a.topic.as_deref().unwrap_or(&self.raw.topics[0].name) == sink.topic)
+                || self.raw.gatekeepers.iter().any(|g| g.valid == sink.topic || g.dead_letters == sink.topic);
         if taken {
             self.say(&path("topic"), format!("an application writes into `{}`", sink.topic));
         }

@@ -6,7 +6,7 @@ use crate::scenario::library;
 use crate::scenario::raw::{self, Skew, WorkloadKind};
 use crate::scenario::units::{Draw, Size};
 use At::Key;
-use model::app::Shopping;
+use model::app::{Gateway, Shopping};
 use model::base::Nanos;
 
 /// Bounds of how far a late event lies back: it must be beyond every window and bound, or the label and the definition of
@@ -32,9 +32,72 @@ impl Resolver<'_> {
         }
         let workload = match w.kind {
             WorkloadKind::Shoppers => self.shoppers(path, w),
+            WorkloadKind::Gateway => self.gateway(path, w),
             WorkloadKind::EventsFile => self.events_file(path, w),
         };
         workload.filter(|_| self.problems.len() == before)
+    }
+
+    /// A size of records: smallest and largest, in bytes.
+    fn payload(&mut self, path: &[At<'_>], w: &raw::Workload) -> (u32, u32) {
+        let (small, large) = w.payload.ends();
+        if small > large {
+            self.say(path, "the range is empty: its first value is above its second");
+        }
+        if small.0 < SMALLEST || large.0 > 1 << 30 {
+            self.say(path, format!("a record has {SMALLEST} B to 1 GiB"));
+        }
+        // What is wrong was said above, and the caller drops the result then.
+        let bytes = |s: Size| u32::try_from(s.0).unwrap_or(u32::MAX);
+        (bytes(small), bytes(large))
+    }
+    /// Keys of the workload that are another kind's. Their defaults say nothing, so only a value of its own is a mistake.
+    fn foreign(&mut self, path: &[At<'_>], own: &[(&str, bool, WorkloadKind)], kind: WorkloadKind) {
+        for (key, set, of) in own {
+            if *set && *of != kind {
+                let name = match of {
+                    WorkloadKind::Shoppers => "shoppers",
+                    WorkloadKind::Gateway => "gateway",
+                    WorkloadKind::EventsFile => "events-file",
+                };
+                self.say(&[path, &[Key(key)]].concat(), format!("`{key}` is for kind = \"{name}\""));
+            }
+        }
+    }
+
+    fn gateway(&mut self, path: &[At<'_>], w: &raw::Workload) -> Option<Workload> {
+        let at = |key| [path, &[Key(key)]].concat();
+        let standard = raw::Workload::default();
+        let own = [
+            ("sessions", w.sessions != standard.sessions, WorkloadKind::Shoppers),
+            ("out-of-order-by", w.out_of_order_by != standard.out_of_order_by, WorkloadKind::Shoppers),
+            ("file", w.file.is_some(), WorkloadKind::EventsFile),
+            ("columns", !w.columns.is_empty(), WorkloadKind::EventsFile),
+        ];
+        self.foreign(path, &own, WorkloadKind::Gateway);
+        let late_by = self.range(&at("late-by"), w.late_by);
+        let latency = self.range(&at("latency"), w.latency);
+        let (cheap, dear) = w.cost.ends();
+        if cheap > dear {
+            self.say(&at("cost"), "the range is empty: its first value is above its second");
+        }
+        if w.failed.0 + w.lost.0 + w.late.0 > 1_000_000 {
+            self.say(&at("failed"), "`failed`, `lost` and `late` are apart: together at most 100 %");
+        }
+        Some(Workload::Gateway(Gateway {
+            rate: w.rate,
+            duration: w.duration.0,
+            max_events: w.max_events,
+            tenants: w.tenants,
+            skewed: w.skew == Skew::Skewed,
+            latency: (latency.low, latency.high),
+            cost: (u64::from(cheap), u64::from(dear)),
+            failed: w.failed.0,
+            lost: w.lost.0,
+            late: w.late.0,
+            late_by: (late_by.low, late_by.high),
+            payload: self.payload(&at("payload"), w),
+        }))
     }
 
     fn shoppers(&mut self, path: &[At<'_>], w: &raw::Workload) -> Option<Workload> {
@@ -56,15 +119,6 @@ impl Resolver<'_> {
         if classes > 1_000_000 {
             self.say(&at("poison"), "`poison`, `late` and `out-of-order` are apart: together at most 100 %");
         }
-        let (small, large) = w.payload.ends();
-        if small > large {
-            self.say(&at("payload"), "the range is empty: its first value is above its second");
-        }
-        if small.0 < SMALLEST || large.0 > 1 << 30 {
-            self.say(&at("payload"), format!("a record has {SMALLEST} B to 1 GiB"));
-        }
-        // All seven: what is wrong was said above, and the caller drops the result then.
-        let bytes = |s: Size| u32::try_from(s.0).unwrap_or(u32::MAX);
         Some(Workload::Shoppers(Shopping {
             rate: w.rate,
             duration: w.duration.0,
@@ -77,7 +131,7 @@ impl Resolver<'_> {
             out_of_order: w.out_of_order.0,
             out_of_order_by: w.out_of_order_by.0,
             resent: w.resent.0,
-            payload: (bytes(small), bytes(large)),
+            payload: self.payload(&at("payload"), w),
         }))
     }
 
@@ -98,9 +152,15 @@ impl Resolver<'_> {
                     Some(rest) => (rest.trim(), true),
                     None => (rest, false),
                 };
+                let (pointer, optional) = match pointer.strip_suffix('?') {
+                    Some(rest) => (rest.trim(), true),
+                    None => (pointer, false),
+                };
                 let pointer = Pointer::parse(pointer).map_err(|_| ())?;
                 let column = Column { name: name.trim().to_owned(), text };
-                (factor > 0 && !(text && factor > 1)).then_some(FileColumn { column, pointer, factor }).ok_or(())
+                (factor > 0 && !(text && factor > 1))
+                    .then_some(FileColumn { column, pointer, factor, optional })
+                    .ok_or(())
             });
             let Ok(column) = parsed else {
                 let help = "as in `request_id = /payload/request_id`, `tenant = text /payload/tenant`, `usd = /payload/usd * 1000000`";
@@ -142,21 +202,17 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        // These belong to the generator; their defaults say nothing, so only a value of its own is a mistake.
         let standard = raw::Workload::default();
         let own = [
-            ("sessions", w.sessions != standard.sessions),
-            ("poison", w.poison != standard.poison),
-            ("late", w.late != standard.late),
-            ("out-of-order", w.out_of_order != standard.out_of_order),
-            ("resent", w.resent != standard.resent),
-            ("payload", w.payload != standard.payload && !matches!(w.payload, Draw::Fixed(_))),
+            ("sessions", w.sessions != standard.sessions, WorkloadKind::Shoppers),
+            ("poison", w.poison != standard.poison, WorkloadKind::Shoppers),
+            ("late", w.late != standard.late, WorkloadKind::Shoppers),
+            ("out-of-order", w.out_of_order != standard.out_of_order, WorkloadKind::Shoppers),
+            ("resent", w.resent != standard.resent, WorkloadKind::Shoppers),
+            ("payload", w.payload != standard.payload && !matches!(w.payload, Draw::Fixed(_)), WorkloadKind::Shoppers),
+            ("tenants", w.tenants != standard.tenants, WorkloadKind::Gateway),
         ];
-        for (key, set) in own {
-            if set {
-                self.advise(&at(key), format!("`{key}` is for kind = \"shoppers\""), "a file is sent as it is");
-            }
-        }
+        self.foreign(path, &own, WorkloadKind::EventsFile);
         let mut pointer = |key, text: &str| {
             let result = Pointer::parse(text).map_err(|m| (m, None));
             self.note(&at(key), result)

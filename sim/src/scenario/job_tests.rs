@@ -1,0 +1,117 @@
+//! Jobs in the loader: what is shipped loads as a graph, each mistake is said at its place.
+
+use super::data::{FaultSpec, NodeKind, Target};
+use super::*;
+use model::flink::operator::Assigner;
+use model::flink::runtime::graph::KeyColumn;
+use model::flink::runtime::operator::{Expr, OperatorConfig};
+
+const GOOD: &str = r#"
+description = "a good one"
+[[topics]]
+name = "requests"
+[[topics]]
+name = "cost"
+[[applications]]
+name = "gateway"
+topic = "requests"
+[[readers]]
+name = "billing"
+topics = ["cost"]
+[workload]
+kind = "gateway"
+rate = 10
+[[jobs]]
+name = "meter"
+config.execution.checkpointing.interval = "10 s"
+config.parallelism.default = 2
+[[jobs.sinks]]
+name = "cost"
+input = "minutes"
+topic = "cost"
+config.sink.delivery-guarantee = "exactly-once"
+[[jobs.operators]]
+name = "minutes"
+kind = "window"
+input = "assemble"
+key = "tenant"
+size = "1 min"
+sum = "usd"
+[[jobs.operators]]
+name = "assemble"
+kind = "join"
+input = "in"
+key = "request_id"
+left = "type = 'RequestStarted'"
+right = "type <> 'RequestStarted'"
+columns = ["request_id", "tenant = left.tenant", "usd", "at = event_time"]
+ttl = "10 min"
+[[jobs.sources]]
+name = "in"
+topic = "requests"
+watermark = { bound = "5 s", idle = "60 s" }
+[[faults]]
+kind = "kill"
+target = "task manager 1"
+at = "20 s"
+"#;
+
+fn problems(change: impl Fn(String) -> String) -> String {
+    load_text("job.toml", change(GOOD.to_owned()).as_bytes(), &[]).map(|_| ()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_job_is_a_graph_in_order_with_numbered_columns() {
+    let scenario = load_text("job.toml", GOOD.as_bytes(), &[]).map_err(|e| e.to_string()).unwrap().scenario;
+    let job = &scenario.jobs[0];
+    assert_eq!(job.nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["in", "assemble", "minutes", "cost"]);
+    let NodeKind::Operator(OperatorConfig::Join(join), Some(KeyColumn::Long(0))) = &job.nodes[1].kind else { panic!() };
+    assert_eq!(join.columns, [Expr::Column(0), Expr::Left(2), Expr::Column(3), Expr::Time]);
+    let NodeKind::Operator(OperatorConfig::Window(window), _) = &job.nodes[2].kind else { panic!() };
+    assert_eq!((window.key, window.sum), (KeyColumn::Text(1), Some(2)));
+    assert_eq!(window.assigner, Assigner::Tumbling { size: 60_000, offset: 0 });
+    let named: Vec<_> = job.nodes[3].columns.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(named, ["window_end", "tenant", "usd", "count"]);
+    assert_eq!(scenario.made_up_ids.iter().map(|p| &**p).collect::<Vec<_>>(), ["kafka-sink"]);
+    let FaultSpec::One(fault) = &scenario.faults[0] else { panic!() };
+    assert!(matches!(&fault.action, data::Action::Kill { target, .. } if *target == [Target::TaskManager(Some(1))]));
+}
+
+#[test]
+fn each_mistake_in_a_job_has_its_message() {
+    for (from, to, message) in [
+        ("input = \"assemble\"", "input = \"asemble\"", "the job has no part `asemble` (did you mean `assemble`?)"),
+        ("input = \"in\"", "input = \"minutes\"", "a cycle"),
+        ("input = \"minutes\"", "input = \"cost\"", "a sink: it hands nothing on"),
+        ("input = \"minutes\"", "input = \"assemble.late\"", "nothing comes late to it"),
+        ("key = \"tenant\"", "key = \"tenants\"", "no column `tenants` (did you mean `tenant`?)"),
+        ("key = \"tenant\"\n", "", "`minutes` has no `key`"),
+        ("sum = \"usd\"", "sum = \"euro\"", "no column `euro`"),
+        ("size = \"1 min\"\n", "", "`minutes` has no window"),
+        ("size = \"1 min\"", "size = \"1 min\"\nttl = \"1 s\"", "no `ttl`"),
+        ("left = \"type = 'RequestStarted'\"", "left = \"type is 1\"", "is no condition"),
+        ("left = \"type = 'RequestStarted'\"", "left = \"request_id = 'a'\"", "holds numbers, not texts"),
+        ("ttl = \"10 min\"\n", "", "a join has"),
+        ("\"at = event_time\"", "\"at = left.at\"", "no column `at`"),
+        ("topics = [\"cost\"]", "topics = [\"requests\"]", "nobody reads `cost`"),
+        ("topic = \"requests\"\nwatermark", "topic = \"cost\"\nwatermark", "nobody writes `cost`"),
+        ("interval = \"10 s\"", "interval = \"0 s\"", "exactly once needs checkpoints"),
+        ("config.sink.delivery-guarantee", "config.sink.guarantee", "a sink has no key `sink.guarantee`"),
+        (
+            "config.sink.delivery-guarantee",
+            "config.sink.transactional-id-prefix = \"\"\nconfig.sink.delivery-guarantee",
+            "needs a `sink.transactional-id-prefix`",
+        ),
+        ("\"exactly-once\"", "\"exactly-onse\"", "is one of none, at-least-once, exactly-once"),
+        ("config.parallelism.default = 2", "config.state.backend.type = \"rocksdb\"", "known to Flink, not modelled"),
+        ("interval = \"10 s\"", "interval = \"10 parsecs\"", "a time of Flink's"),
+        ("task manager 1", "task manager 2", "TaskManagers are 0 to 1"),
+        ("name = \"in\"", "name = \"assemble\"", "two parts of the job are called `assemble`"),
+        ("rate = 10", "rate = 10\ncolumns = [\"a = /a\"]", "`columns` is for kind = \"events-file\""),
+    ] {
+        assert!(GOOD.contains(from), "{from}");
+        let text = problems(|t| t.replacen(from, to, 1));
+        assert!(text.contains(message), "{to}: {message}\nin\n{text}");
+        assert!(text.starts_with("job.toml:"), "{text}");
+    }
+}
