@@ -7,17 +7,31 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeepFirst<K, T> {
     by_event_time: bool,
+    /// `table.exec.state.ttl`: an entry of this age is none (D5: on create and write, never returned when expired).
+    ttl: Option<i64>,
     first: BTreeMap<K, (i64, T)>,
 }
 impl<K: Ord, T: Copy> KeepFirst<K, T> {
     /// Ordered by event time, where a row that is earlier takes the place of the first; or by processing time, where the first
     /// to come stays.
     pub const fn new(by_event_time: bool) -> Self {
-        Self { by_event_time, first: BTreeMap::new() }
+        Self { by_event_time, ttl: None, first: BTreeMap::new() }
+    }
+    /// Ordered by processing time, with a time to live from a key's first row on, and what a snapshot had kept.
+    pub fn by_processing_time(ttl: Option<i64>, kept: impl Iterator<Item = (K, i64, T)>) -> Self {
+        Self { by_event_time: false, ttl, first: kept.map(|(key, at, row)| (key, (at, row))).collect() }
+    }
+    /// Keys that have not expired, each with the time of its first row. Expired ones go with a snapshot here; Flink's heap
+    /// state drops them piece by piece in the background, which nothing but its size shows.
+    pub fn live(&self, now: i64) -> impl Iterator<Item = (&K, i64)> {
+        let live = move |at: i64| self.ttl.is_none_or(|ttl| at.saturating_add(ttl) > now);
+        self.first.iter().map(|(key, (at, _))| (key, *at)).filter(move |(_, at)| live(*at))
     }
     /// A row of a key.
     pub fn row(&mut self, key: K, time: i64, row: T) -> [Option<(RowKind, T)>; 2] {
-        match self.first.get_mut(&key) {
+        let ttl = self.ttl;
+        let live = |at: i64| ttl.is_none_or(|ttl| at.saturating_add(ttl) > time);
+        match self.first.get_mut(&key).filter(|(at, _)| live(*at)) {
             None => {
                 self.first.insert(key, (time, row));
                 [Some((RowKind::Insert, row)), None]

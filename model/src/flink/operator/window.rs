@@ -31,10 +31,24 @@ pub struct Pane<K, A> {
 pub struct Late(pub bool);
 
 /// What a snapshot keeps: open windows and their timers, nothing of the watermark (W1).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowState<K, A> {
     windows: Vec<((K, Window), A)>,
     timers: TimerState<(K, Window)>,
+}
+impl<K, A> WindowState<K, A> {
+    /// Every open window of every key, with what it holds.
+    pub fn content(&self) -> impl Iterator<Item = &((K, Window), A)> {
+        self.windows.iter()
+    }
+    /// Number of open windows.
+    pub fn windows(&self) -> usize {
+        self.windows.len()
+    }
+    /// Number of timers.
+    pub fn timers(&self) -> usize {
+        self.timers.event.len()
+    }
 }
 
 /// One subtask of the operator.
@@ -53,10 +67,20 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
     }
     /// An operator restored from the snapshots of its predecessors, as far as the keys are its own. Until a watermark comes
     /// nothing is late: an event of a window that had fired opens it anew.
-    pub fn restore(assigner: Assigner, lateness: i64, states: &[WindowState<K, A>], mine: impl Fn(&K) -> bool) -> Self {
+    pub fn restore<'a>(
+        assigner: Assigner,
+        lateness: i64,
+        states: impl IntoIterator<Item = &'a WindowState<K, A>, IntoIter: Clone>,
+        mine: impl Fn(&K) -> bool,
+    ) -> Self
+    where
+        K: 'a,
+        A: 'a,
+    {
         let mut operator = Self::new(assigner, lateness);
-        operator.timers = Timers::restore(states.iter().map(|s| &s.timers), |(key, _)| mine(key));
-        for ((key, window), content) in states.iter().flat_map(|s| &s.windows).filter(|((key, _), _)| mine(key)) {
+        let states = states.into_iter();
+        operator.timers = Timers::restore(states.clone().map(|s| &s.timers), |(key, _)| mine(key));
+        for ((key, window), content) in states.flat_map(|s| &s.windows).filter(|((key, _), _)| mine(key)) {
             operator.windows.entry(key.clone()).or_default().insert(*window, content.clone());
         }
         operator

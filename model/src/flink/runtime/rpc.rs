@@ -3,7 +3,7 @@
 use super::element::{self, Buffer};
 use super::graph::JobGraph;
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
-use super::state::State;
+use super::state::{Restored, State};
 use crate::base::{Addr, Chain, Feed, Foreign, ForeignMessage, Offset, TopicPartition};
 use crate::flink::barrier::Barrier;
 use crate::flink::checkpoint::{CheckpointId, Reason};
@@ -175,8 +175,8 @@ pub struct Deployment {
     pub inputs: Vec<(ChannelId, Addr)>,
     /// Its outputs: the channels.
     pub outputs: Vec<ChannelId>,
-    /// The checkpoint that it begins with, and what that keeps of it.
-    pub restored: Option<(CheckpointId, State)>,
+    /// The checkpoint that it begins with, and what of that concerns it.
+    pub restored: Option<Restored>,
 }
 
 /// On the data plane, between the TaskManagers of producer and consumer.

@@ -107,8 +107,13 @@ impl<S: Ord + Clone> SourceWatermarks<S> {
     }
     /// A record of a split has been emitted.
     pub fn record(&mut self, split: &S, timestamp: i64) {
+        self.records(split, [timestamp]);
+    }
+    /// Records of a split have been emitted.
+    pub fn records(&mut self, split: &S, timestamps: impl IntoIterator<Item = i64>) {
         let fixes = self.fixes;
-        if let Some(split) = self.splits.get_mut(split) {
+        let Some(split) = self.splits.get_mut(split) else { return };
+        for timestamp in timestamps {
             split.generator.event(timestamp, fixes);
             if let Some(idleness) = &mut split.idleness {
                 idleness.event();

@@ -2,7 +2,7 @@
 
 use super::super::ids::{AttemptId, ResourceId};
 use super::super::rpc::{Cause, Note, OperatorEvent};
-use super::super::state::{Snapshot, State};
+use super::super::state::{Restored, Snapshot, State};
 use super::job::{JobMaster, Want};
 use crate::base::Millis;
 use crate::flink::barrier::Barrier;
@@ -193,10 +193,14 @@ impl JobMaster {
         self.coordinate(now, wants, |c, out| c.start(Millis(first as i64), now, out));
     }
     /// What a subtask is restored from.
-    pub(super) fn restored(&self, subtask: (u16, u16)) -> Option<(CheckpointId, State)> {
+    pub(super) fn restored(&self, subtask: (u16, u16)) -> Option<Restored> {
         let latest = self.coordinator.as_ref()?.store().latest()?;
         let state = latest.tasks.get(&self.index(subtask)?)?;
-        Some((latest.id, Arc::clone(state)))
+        let operators = match &**state {
+            Snapshot::Task(operators) => operators.iter().map(|part| vec![part.clone()]).collect(),
+            Snapshot::Enumerator(_) => Vec::new(),
+        };
+        Some(Restored { checkpoint: latest.id, operators })
     }
     /// The subtasks that are about to be restored: their enumerators are reset with them, pending checkpoints are given up.
     pub(super) fn restore(&mut self, subtasks: &[(u16, u16)], now: Millis, wants: &mut Vec<Want>) {

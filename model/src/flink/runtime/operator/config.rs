@@ -71,8 +71,8 @@ pub struct JoinConfig {
 }
 
 /// A window of the DataStream API: `keyBy(key).window(...).allowedLateness(...).sideOutputLateData(...)` with a sum and a
-/// count. A firing is a row with the window's last millisecond as its time, the key's value as key, and the columns
-/// [window_end, key, sum, count].
+/// count. A firing is a row with the window's last millisecond as its time, the key's value as key (its bytes
+/// are those of `LongSerializer`; an interned string is written as its number), and the columns [window_end, key, sum, count].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowConfig {
     /// What is counted apart.

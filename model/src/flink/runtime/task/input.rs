@@ -36,8 +36,8 @@ impl InputChannel {
 /// What comes out of the inputs at a time.
 #[derive(Clone, Debug)]
 pub enum Taken {
-    /// An element for the operators.
-    Element(Element),
+    /// An element for the operators, and the channel that it came over.
+    Element(usize, Element),
     /// An event was handled; the notices say what came of it.
     Event,
     /// Every channel has ended.
@@ -111,13 +111,13 @@ impl Inputs {
             }
         }
         let (channel, data, done) = self.current.as_mut()?;
-        let element = data[*done].clone();
+        let (channel, element) = (*channel, data[*done].clone());
         *done += 1;
         if *done == data.len() {
-            self.channels[*channel].returned += 1;
+            self.channels[channel].returned += 1;
             self.current = None;
         }
-        Some(Taken::Element(element))
+        Some(Taken::Element(channel, element))
     }
     /// Channels whose senders may go on behind a barrier, once the turn is over.
     pub fn resumptions(&mut self, out: &mut Vec<Notice<Data>>) {

@@ -1,29 +1,35 @@
 //! A task: one subtask's attempt at work in a slot (`StreamTask`). One thread takes mails and elements in turn (R1.5).
 
+mod chain;
 mod input;
 mod output;
 mod sink;
+mod snapshot;
 mod source;
+mod time;
 
 pub use output::{Output, Reader, Subpartition, first_credit};
 pub use sink::SinkState;
 pub use source::Split;
 
-use super::element::{Buffer, Data, Element};
+use super::element::Buffer;
 use super::graph::Kind;
 use super::ids::{AttemptId, ChannelId};
-use super::operator::Operator;
+use super::operator::{Handed, KeyGroups, Operator};
 use super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
-use super::state::{OperatorState, Snapshot};
-use crate::base::{Cx, Input, Nanos, Port, Row, SimTime};
-use crate::flink::barrier::{Barrier, Mode, Notice};
-use crate::flink::checkpoint::{CheckpointId, Reason};
+use super::state::{OperatorState, Restored};
+use crate::base::{Cx, Input, Nanos, Port, SimTime};
+use crate::flink::barrier::{Barrier, Mode};
+use crate::flink::checkpoint::CheckpointId;
+use crate::flink::watermark::Valve;
 use crate::kafka::messages::Message;
-use input::{Inputs, Taken};
+use input::Inputs;
 use sink::{Place, Sink};
+use snapshot::Taking;
 use source::SourceReader;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use time::SourceTime;
 
 /// Ports of a task: its thread, its fetcher, and one for each sink.
 pub const PORTS: u16 = 8;
@@ -57,15 +63,6 @@ pub enum Turn {
     Over(ExecutionState),
 }
 
-/// How far a snapshot is.
-#[derive(Clone, Debug)]
-enum Taking {
-    /// Before the barrier: the sinks flush.
-    Flush(Barrier),
-    /// Behind the barrier: the synchronous part has begun, with what it keeps so far.
-    Snapshot(Barrier, Snapshot),
-}
-
 /// An operator of the chain.
 #[derive(Clone, Debug)]
 enum Link {
@@ -82,8 +79,12 @@ pub struct Task {
     /// Its thread's port.
     pub port: Port,
     source: Option<SourceReader>,
+    /// The source's event time, if it makes watermarks.
+    time: Option<SourceTime>,
     /// Its inputs.
     pub inputs: Inputs,
+    /// Their event time: all channels are those of one input (a union); no operator here has two.
+    valve: Valve,
     /// The barrier whose snapshot is under way: the thread waits in the sinks' flush.
     snapshot: Option<Taking>,
     /// Greatest checkpoint that was taken or given up here (step 0 of 2.2).
@@ -102,7 +103,7 @@ pub struct Task {
     /// The beat of the thread that flushes outputs.
     beat: SimTime,
     next_flush: Option<SimTime>,
-    scratch: Vec<Vec<Row>>,
+    scratch: Vec<Handed>,
     ended: bool,
     /// Its operators are open.
     opened: bool,
@@ -119,9 +120,11 @@ impl Task {
             deployment: Arc::clone(deployment),
             port,
             source: None,
+            time: None,
+            valve: Valve::new(deployment.inputs.len()),
             inputs: Inputs::new(&deployment.inputs, graph.checkpointing.map_or(Mode::Aligned, |c| c.mode), cx.fixes),
             snapshot: None,
-            last: deployment.restored.as_ref().map_or(CheckpointId::NONE, |(id, _)| *id),
+            last: deployment.restored.as_ref().map_or(CheckpointId::NONE, |r| r.checkpoint),
             aborted: BTreeSet::new(),
             notes: Vec::new(),
             resumed: Vec::new(),
@@ -136,26 +139,31 @@ impl Task {
             opened: false,
             closing: None,
         };
-        for chained in &graph.vertices[usize::from(subtask.vertex)].chain {
+        let vertex = &graph.vertices[usize::from(subtask.vertex)];
+        let groups = KeyGroups::new(subtask.index, vertex.parallelism, vertex.max_parallelism);
+        let restored = deployment.restored.as_ref();
+        for (number, chained) in vertex.chain.iter().enumerate() {
             task.chain.push(match &chained.kind {
                 Kind::Source(config) => {
                     task.source = Some(SourceReader::new(config, cx));
+                    task.time = config.watermarks.map(|w| SourceTime::new(w, cx.fixes));
                     Link::Source
                 }
-                Kind::Operator(config) => Link::Operator(Operator::new(config)),
+                Kind::Operator(config) => {
+                    let kept = restored.into_iter().flat_map(|r| r.keyed(number));
+                    Link::Operator(Operator::new(config, groups, kept))
+                }
                 Kind::Sink(config) => {
-                    let parallelism = graph.vertices[usize::from(subtask.vertex)].parallelism;
-                    let place = Place { subtask: subtask.index, parallelism };
-                    let kept = deployment.restored.as_ref().and_then(|(id, state)| match &**state {
-                        Snapshot::Task(operators) => Some((*id, operators.get(task.chain.len())?)),
-                        Snapshot::Enumerator(_) => None,
-                    });
+                    let place = Place { subtask: subtask.index, parallelism: vertex.parallelism };
+                    let kept = restored.map(|r| (r.checkpoint, r.of(number)));
                     task.sinks.push(Sink::new(config, place, kept, cx));
                     Link::Sink(task.sinks.len() - 1)
                 }
             });
         }
-        task.restore();
+        if let Some(restored) = restored {
+            task.restore(restored);
+        }
         for (edge, number) in graph.edges.iter().zip(0u16..).filter(|(e, _)| e.from == subtask.vertex) {
             let channels = deployment.outputs.iter().filter(|c| c.edge == number).copied();
             let groups = graph.vertices[usize::from(edge.to)].max_parallelism;
@@ -163,14 +171,20 @@ impl Task {
         }
         task
     }
-    /// Takes up what the checkpoint keeps of it.
-    fn restore(&mut self) {
-        let Some((_, state)) = &self.deployment.restored else { return };
-        let Snapshot::Task(operators) = &**state else { return };
-        for operator in operators {
-            if let (OperatorState::Splits(splits), Some(source)) = (operator, &mut self.source) {
-                source.add_splits(splits.iter().copied());
+    /// The source takes up the splits that the checkpoint keeps.
+    fn restore(&mut self, restored: &Restored) {
+        for part in restored.operators.iter().flatten() {
+            if let OperatorState::Splits(splits) = part {
+                self.add_splits(splits.clone());
             }
+        }
+    }
+    fn add_splits(&mut self, splits: Vec<Split>) {
+        if let Some(time) = &mut self.time {
+            splits.iter().for_each(|split| time.add(split.tp));
+        }
+        if let Some(source) = &mut self.source {
+            source.add_splits(splits);
         }
     }
     /// Which attempt.
@@ -276,6 +290,7 @@ impl Task {
         }
         if !self.opened {
             self.opened = true;
+            self.time.iter_mut().for_each(|time| time.opened(cx.millis()));
             return Turn::Opened;
         }
         let mut notices = Vec::new();
@@ -288,7 +303,9 @@ impl Task {
             self.open(mail, cx);
             return Turn::Again;
         }
-        if self.outputs.iter().any(Output::is_full) {
+        let full = self.outputs.iter().any(Output::is_full);
+        self.time.iter_mut().for_each(|time| time.held_up(full, cx.millis()));
+        if full {
             return Turn::Idle;
         }
         if self.ended {
@@ -298,15 +315,16 @@ impl Task {
             }
             return Turn::Idle;
         }
+        if self.emit_watermark(cx) {
+            return Turn::Again;
+        }
         if self.source.is_some() { self.emit(cx) } else { self.process(cx) }
     }
     fn open<W>(&mut self, mail: Mail, cx: &mut Cx<'_, Message, W>) {
         match mail {
             Mail::Event(OperatorEvent::AddSplits(splits)) => {
-                if let Some(source) = &mut self.source {
-                    source.add_splits(splits.into_iter().map(|(tp, next)| Split { tp, next }));
-                    cx.wake_port(self.fetcher(), Some(cx.now));
-                }
+                self.add_splits(splits.into_iter().map(|(tp, next)| Split { tp, next }).collect());
+                cx.wake_port(self.fetcher(), Some(cx.now));
             }
             Mail::Trigger(barrier) => self.take_barrier(barrier, cx),
             Mail::Complete(id) => {
@@ -323,156 +341,6 @@ impl Task {
         }
     }
 
-    // ---- checkpoints
-
-    /// What the input side tells.
-    fn noticed<W>(&mut self, notices: Vec<Notice<Data>>, cx: &mut Cx<'_, Message, W>) {
-        for notice in notices {
-            match notice {
-                Notice::Trigger(barrier) => self.take_barrier(barrier, cx),
-                Notice::Abort(id, reason) => {
-                    self.last = self.last.max(id);
-                    self.notes.push(Note::Decline(self.id(), id, reason));
-                    self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(id)));
-                }
-                Notice::Resume(channel) => self.resumed.push(self.inputs.channels[channel].id),
-                Notice::Capture(..) | Notice::InputDone(_) | Notice::Metrics { .. } => {}
-            }
-        }
-    }
-    /// A snapshot begins: steps (0) to (2) of 2.2. It ends when the sinks have flushed.
-    fn take_barrier<W>(&mut self, barrier: Barrier, cx: &mut Cx<'_, Message, W>) {
-        if barrier.id <= self.last {
-            return;
-        }
-        self.last = barrier.id;
-        self.aborted.retain(|id| *id >= barrier.id);
-        if self.aborted.remove(&barrier.id) {
-            self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(barrier.id)));
-            return;
-        }
-        for i in 0..self.sinks.len() {
-            self.sinks[i].flush(false);
-            cx.wake_port(self.sink_port(i), Some(cx.now));
-        }
-        self.snapshot = Some(Taking::Flush(barrier));
-    }
-    /// The rest of a snapshot: the barrier goes on, the operators take theirs, the state is handed in when nothing blocks.
-    fn go_on_with_snapshot<W>(&mut self, taking: Taking, cx: &mut Cx<'_, Message, W>) {
-        match taking {
-            Taking::Flush(barrier) => {
-                self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Barrier(barrier)));
-                let mut states = Vec::with_capacity(self.chain.len());
-                for i in 0..self.chain.len() {
-                    states.push(match self.chain[i] {
-                        Link::Source => OperatorState::Splits(self.splits().to_vec()),
-                        Link::Operator(_) => OperatorState::None,
-                        Link::Sink(sink) => {
-                            let state = self.sinks[sink].snapshot(barrier.id);
-                            cx.wake_port(self.sink_port(sink), Some(cx.now));
-                            state
-                        }
-                    });
-                }
-                self.snapshot = Some(Taking::Snapshot(barrier, Snapshot::Task(states)));
-            }
-            Taking::Snapshot(barrier, snapshot) => {
-                self.notes.push(Note::Acknowledge(self.id(), barrier.id, Arc::new(snapshot)));
-            }
-        }
-    }
-    /// A task that closes or has no checkpoints declines what it is asked for.
-    pub fn declines(&self, id: CheckpointId) -> Option<Note> {
-        self.closing.map(|_| Note::Decline(self.id(), id, Reason::DeclinedTaskClosing))
-    }
-
-    // ---- elements
-
-    fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
-        let Some(source) = &mut self.source else { return Turn::Idle };
-        let (slice, room) = source.take(SLICE);
-        if room {
-            cx.wake_port(self.fetcher(), Some(cx.now));
-        }
-        let Some(slice) = slice else { return Turn::Idle };
-        let rows = &slice.batch.rows[slice.from as usize..slice.to as usize];
-        let cost = self.own_cost(0, rows.len()) + self.collect(Some(0), rows, cx);
-        cx.work(Nanos(cost));
-        Turn::Again
-    }
-    fn process<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
-        let mut notices = Vec::new();
-        let taken = self.inputs.take(cx.millis(), &mut notices);
-        self.noticed(notices, cx);
-        match taken {
-            None => {
-                let mut notices = Vec::new();
-                self.inputs.resumptions(&mut notices);
-                self.noticed(notices, cx);
-                return Turn::Idle;
-            }
-            Some(Taken::Element(Element::Rows(rows))) => {
-                let cost = self.collect(None, &rows, cx);
-                cx.work(Nanos(cost));
-            }
-            // Time has no operator yet that would look at it.
-            Some(Taken::Element(other)) => self.outputs.iter_mut().for_each(|o| o.element(&other)),
-            Some(Taken::Event) => {
-                let mut notices = Vec::new();
-                self.inputs.resumptions(&mut notices);
-                self.noticed(notices, cx);
-            }
-            Some(Taken::End) => self.end(cx),
-        }
-        Turn::Again
-    }
-    fn end<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        self.ended = true;
-        self.outputs.iter_mut().for_each(|o| o.event(&Buffer::End));
-        for i in 0..self.sinks.len() {
-            self.sinks[i].flush(true);
-            cx.wake_port(self.sink_port(i), Some(cx.now));
-        }
-    }
-    fn own_cost(&self, operator: usize, rows: usize) -> u64 {
-        let vertex = usize::from(self.id().subtask.vertex);
-        self.deployment.graph.vertices[vertex].chain[operator].record.0 * rows as u64
-    }
-    /// Hands rows to whoever takes the output of an operator, one after the other, each with all that follows from it. Gives
-    /// what it costs in nanoseconds.
-    fn collect<W>(&mut self, after: Option<usize>, rows: &[Row], cx: &mut Cx<'_, Message, W>) -> u64 {
-        if rows.is_empty() {
-            return 0;
-        }
-        let vertex = usize::from(self.id().subtask.vertex);
-        let mut cost = 0;
-        let first = after.map_or(0, |a| a + 1);
-        for i in first..self.chain.len() {
-            if self.deployment.graph.vertices[vertex].chain[i].after != after {
-                continue;
-            }
-            cost += self.own_cost(i, rows.len());
-            match &mut self.chain[i] {
-                Link::Source => {}
-                Link::Operator(operator) => {
-                    let mut out = self.scratch.pop().unwrap_or_default();
-                    operator.rows(rows, &mut out);
-                    cost += self.collect(Some(i), &out, cx);
-                    out.clear();
-                    self.scratch.push(out);
-                }
-                Link::Sink(sink) => {
-                    let sink = *sink;
-                    self.sinks[sink].write(rows, cx.millis());
-                    cx.wake_port(self.sink_port(sink), Some(cx.now));
-                }
-            }
-        }
-        for output in self.outputs.iter_mut().filter(|o| Some(o.after) == after) {
-            output.rows(rows);
-        }
-        cost
-    }
     /// Buffers go out at a fixed beat, filled or not.
     fn flush_outputs<W>(&mut self, cx: &Cx<'_, Message, W>) {
         if self.next_flush.is_some_and(|at| at <= cx.now) {
@@ -487,7 +355,12 @@ impl Task {
             let beats = cx.now.since(self.beat).0 / every + 1;
             self.next_flush = Some(self.beat + Nanos(beats * every));
         }
-        let alignment = self.inputs.deadline().map(SimTime::at);
-        [self.next_flush, alignment].into_iter().flatten().min()
+        // What it cannot do now it does when it is woken.
+        let held = self.closing.is_some() || self.sinks.iter().any(Sink::is_waiting);
+        let alignment = self.inputs.deadline().filter(|_| !held);
+        let full = held || self.outputs.iter().any(Output::is_full);
+        let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
+        let millis = [alignment, watermark].into_iter().flatten().min().map(SimTime::at);
+        [self.next_flush, millis].into_iter().flatten().min()
     }
 }

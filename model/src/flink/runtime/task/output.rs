@@ -3,9 +3,10 @@
 use super::super::element::{Buffer, Data, Element};
 use super::super::graph::{Exchange, JobEdge};
 use super::super::ids::ChannelId;
-use crate::base::{ConnId, Row};
+use crate::base::{ConnId, EventTime, Row};
 use crate::flink::barrier::Sender;
 use crate::flink::key_groups::{key_group, subtask_of};
+use crate::flink::watermark::Signal;
 
 /// `taskmanager.memory.segment-size`.
 const SEGMENT: u32 = 32 * 1024;
@@ -111,18 +112,23 @@ impl Subpartition {
 pub struct Output {
     /// Which operator's.
     pub after: usize,
+    /// Its side output.
+    pub side: bool,
     exchange: Exchange,
     /// Key groups of the consuming vertex.
     max_parallelism: u32,
     /// By the index of the consumer.
     pub targets: Vec<Subpartition>,
     next: usize,
+    /// The status that was announced last: while idle, no watermark goes out (`RecordWriterOutput`).
+    idle: bool,
 }
 impl Output {
     /// The output over `edge` to a vertex with so many key groups, through these channels in order of the consumer's index.
     pub fn new(edge: &JobEdge, max_parallelism: u32, channels: impl Iterator<Item = ChannelId>) -> Self {
         let targets = channels.map(Subpartition::new).collect();
-        Self { after: edge.after, exchange: edge.exchange.clone(), max_parallelism, targets, next: 0 }
+        let JobEdge { after, side, exchange, .. } = edge;
+        Self { after: *after, side: *side, exchange: exchange.clone(), max_parallelism, targets, next: 0, idle: false }
     }
     /// Deals out rows.
     pub fn rows(&mut self, rows: &[Row]) {
@@ -142,9 +148,18 @@ impl Output {
             self.targets[target].push(*row);
         }
     }
-    /// Hands an element to every consumer.
-    pub fn element(&mut self, element: &Element) {
-        self.targets.iter_mut().for_each(|t| t.element(element));
+    /// Tells every consumer how far event time is.
+    pub fn signal(&mut self, signal: Signal) {
+        let element = match signal {
+            Signal::Watermark(_) if self.idle => return,
+            Signal::Watermark(watermark) => Element::Watermark(EventTime(watermark)),
+            Signal::Idle | Signal::Active if self.idle == (signal == Signal::Idle) => return,
+            Signal::Idle | Signal::Active => {
+                self.idle = !self.idle;
+                Element::Idle(self.idle)
+            }
+        };
+        self.targets.iter_mut().for_each(|t| t.element(&element));
     }
     /// Hands an event to every consumer.
     pub fn event(&mut self, event: &Buffer) {

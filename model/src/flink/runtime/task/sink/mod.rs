@@ -37,7 +37,7 @@ impl Sink {
     pub fn new<W>(
         config: &Arc<SinkConfig>,
         place: Place,
-        restored: Option<(CheckpointId, &OperatorState)>,
+        restored: Option<(CheckpointId, &[OperatorState])>,
         cx: &mut Cx<'_, Message, W>,
     ) -> Self {
         match config.guarantee {

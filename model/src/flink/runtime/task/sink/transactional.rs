@@ -84,25 +84,32 @@ impl Transactional {
     pub(super) fn new<W>(
         config: &Arc<SinkConfig>,
         place: Place,
-        restored: Option<(CheckpointId, &OperatorState)>,
+        restored: Option<(CheckpointId, &[OperatorState])>,
         cx: &mut Cx<'_, Message, W>,
     ) -> Self {
         let (subtask, parallelism) = (u32::from(place.subtask), u32::from(place.parallelism));
-        let kept = restored.map(|(id, state)| match state {
-            OperatorState::Sink(state) => (id, Some(&**state)),
-            _ => (id, None),
-        });
+        let kept: Vec<&SinkState> = restored
+            .iter()
+            .flat_map(|(_, parts)| parts.iter())
+            .filter_map(|part| match part {
+                OperatorState::Sink(state) => Some(&**state),
+                _ => None,
+            })
+            .collect();
+        // Of several predecessors the first one's prefix is scanned besides the own: they are one job's.
+        let before = kept.first().map(|state| state.writer.clone());
+        let committed: Vec<_> = kept.iter().map(|state| state.committer.clone()).collect();
         let committer_config = CommitterConfig { retries: config.committer_retries, checkpointing: true };
-        let committer = match kept {
-            Some((id, Some(state))) => Committer::restore(committer_config, std::slice::from_ref(&state.committer), id),
-            _ => Committer::new(committer_config),
+        let committer = match restored {
+            Some((id, _)) => Committer::restore(committer_config, &committed, id),
+            None => Committer::new(committer_config),
         };
         let mut sink = Self {
             config: Arc::clone(config),
             place,
             fixes: cx.fixes,
             writer: None,
-            restored: kept.map(|(id, state)| (id, state.map(|s| s.writer.clone()))),
+            restored: restored.map(|(id, _)| (id, before)),
             guard: WriterGuard::new(subtask, parallelism, restored.map(|(id, _)| id)),
             committer,
             committing: None,

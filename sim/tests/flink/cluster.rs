@@ -1,19 +1,17 @@
-//! A Flink cluster beside a Kafka cluster in one world.
-#![allow(missing_docs, reason = "not a library")]
+//! A Flink cluster beside a Kafka cluster, with a job that a test makes.
 
 use model::actor::{Actor, ActorConfig};
-use model::base::{Addr, Millis, Nanos, ProcessId, SimTime, TopicId, TopicPartition};
+use model::base::{Addr, BatchKind, Millis, Nanos, ProcessId, ProducerId, Row, SimTime, TopicId, TopicPartition};
 use model::flink::barrier::{BarrierKind, Mode};
-use model::flink::checkpoint::{CheckpointConfig, CheckpointId};
+use model::flink::checkpoint::CheckpointConfig;
 use model::flink::heartbeat::HeartbeatConfig;
 use model::flink::kafka::DeliveryGuarantee;
 use model::flink::restart::RestartStrategy;
 use model::flink::runtime::graph::{
-    Chained, Checkpointing, Exchange, JobEdge, JobGraph, KeyColumn, Kind, SinkConfig, SourceConfig, Vertex,
+    Chained, Checkpointing, Exchange, JobEdge, JobGraph, KeyColumn, Kind, SinkConfig, SourceConfig, Vertex, Watermarks,
 };
 use model::flink::runtime::ids::JobId;
-use model::flink::runtime::job_manager::{self, JobManagerConfig, JobMaster, JobState};
-use model::flink::runtime::operator::{Comparison, Condition, OperatorConfig};
+use model::flink::runtime::job_manager::{self, JobManagerConfig, JobMaster};
 use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::broker::node::config::BROKER;
 use model::kafka::client::java::{NetworkConfig, ProducerConfig, Profile};
@@ -23,7 +21,8 @@ use sim::host::Drive;
 use sim::judge::Sent;
 use sim::run::Run;
 use sim::scenario::load_text;
-use sim::world::{DeadMode, Fault, NoLifecycle};
+use sim::world::{Fault, NoLifecycle};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const SCENARIO: &str = r#"
@@ -41,35 +40,41 @@ topics = ["clean"]
 config.isolation.level = "read_committed"
 "#;
 
-fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee) -> JobGraph {
+/// Reads all of `events`.
+pub fn source(bootstrap: &Arc<[Addr]>, watermarks: Option<Watermarks>) -> Kind {
     let partitions = (0..6).map(|p| (TopicPartition::new(0, p), Arc::from("events"))).collect();
     let consumer = ConsumerConfig { auto_offset_reset: AutoOffsetReset::Earliest, ..ConsumerConfig::default() };
-    let network = NetworkConfig::new(Arc::clone(bootstrap));
-    let source =
-        SourceConfig { partitions, consumer: Arc::new(consumer), network: Box::new(network), watermarks: None };
+    let network = Box::new(NetworkConfig::new(Arc::clone(bootstrap)));
+    Kind::Source(Arc::new(SourceConfig { partitions, consumer: Arc::new(consumer), network, watermarks }))
+}
+/// Writes `clean`.
+pub fn sink(bootstrap: &Arc<[Addr]>, guarantee: DeliveryGuarantee, timeout: Millis) -> SinkConfig {
     let mut producer = ProducerConfig::new(Profile::Java34, Arc::clone(bootstrap));
     if guarantee == DeliveryGuarantee::ExactlyOnce {
         // Its writer takes the ids that it makes up.
         producer.transactional_id = Some(TransactionalId::default());
-        producer.transaction_timeout = Millis::secs(600);
+        producer.transaction_timeout = timeout;
     }
-    let sink = SinkConfig {
+    SinkConfig {
         topic: TopicId(1),
         guarantee,
         prefix: "clean".into(),
         prefix_number: 0,
         committer_retries: 10,
         producer: Box::new(producer),
-    };
-    let filter = OperatorConfig::Filter(Condition { column: 3, comparison: Comparison::Equal, value: 0 });
-    let chained = |kind, after| Chained { kind, after, side: false, shown: None, record: Nanos::micros(5) };
+    }
+}
+/// An operator of a chain.
+pub fn chained(kind: Kind, after: Option<usize>) -> Chained {
+    Chained { kind, after, side: false, shown: None, record: Nanos::micros(5) }
+}
+/// Two vertices, the second behind the last operator of the first, keyed.
+pub fn graph(first: Vec<Chained>, key: KeyColumn, second: Vec<Chained>, parallelism: u16) -> JobGraph {
     let vertex = |chain| Vertex { parallelism, max_parallelism: 128, chain };
+    let edge = JobEdge { from: 0, after: first.len() - 1, side: false, to: 1, exchange: Exchange::Hash(key) };
     JobGraph {
-        vertices: vec![
-            vertex(vec![chained(Kind::Source(Arc::new(source)), None), chained(Kind::Operator(filter), Some(0))]),
-            vertex(vec![chained(Kind::Sink(Arc::new(sink)), None)]),
-        ],
-        edges: vec![JobEdge { from: 0, after: 1, side: false, to: 1, exchange: Exchange::Hash(KeyColumn::Long(0)) }],
+        vertices: vec![vertex(first), vertex(second)],
+        edges: vec![edge],
         checkpointing: Some(Checkpointing {
             config: CheckpointConfig::every(Millis::secs(5)),
             mode: Mode::Aligned,
@@ -80,20 +85,29 @@ fn graph(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee
     }
 }
 
-struct Cluster {
-    run: Run,
-    job_manager: ProcessId,
-    task_managers: Vec<ProcessId>,
+/// Both clusters.
+pub struct Cluster {
+    /// The run that holds them.
+    pub run: Run,
+    /// Its process.
+    pub job_manager: ProcessId,
+    /// Their processes.
+    pub task_managers: Vec<ProcessId>,
 }
 impl Cluster {
-    fn new(parallelism: u16, guarantee: DeliveryGuarantee) -> Self {
-        let loaded = load_text("flink-test.toml", SCENARIO.as_bytes(), &[]).unwrap_or_else(|p| panic!("{p:?}"));
+    /// A cluster that runs the job that is made for these brokers.
+    pub fn new(job: impl Fn(&Arc<[Addr]>) -> JobGraph) -> Self {
+        Self::with(&[], job)
+    }
+    /// The same with these keys of the scenario set.
+    pub fn with(set: &[String], job: impl Fn(&Arc<[Addr]>) -> JobGraph) -> Self {
+        let loaded = load_text("flink-test.toml", SCENARIO.as_bytes(), set).unwrap_or_else(|p| panic!("{p:?}"));
         let mut scenario = loaded.scenario;
-        scenario.made_up_ids = vec!["clean".into()];
+        scenario.made_up_ids = vec!["clean".into(), "late".into()];
         let mut run = Run::new(&Arc::new(scenario), 42).expect("no file");
         let bootstrap: Arc<[Addr]> = run.stage.nodes.values().map(|p| Addr { process: *p, port: BROKER }).collect();
         let config = JobManagerConfig {
-            jobs: vec![Arc::new(graph(&bootstrap, parallelism, guarantee))],
+            jobs: vec![Arc::new(job(&bootstrap))],
             heartbeat: HeartbeatConfig::default(),
             ask_timeout: Millis::secs(10),
             patient_for: Millis::secs(300),
@@ -110,70 +124,63 @@ impl Cluster {
         let task_managers = vec![add(&mut run, 1), add(&mut run, 2)];
         Self { run, job_manager, task_managers }
     }
-    fn until(&mut self, at: SimTime) {
+    /// Runs up to an instant.
+    pub fn until(&mut self, at: SimTime) {
         while self.run.world.now() < at && self.run.turn(&mut NoLifecycle) {}
     }
-    fn start(&mut self) {
+    /// Forms the Kafka cluster, then starts Flink.
+    pub fn start(&mut self) {
         while self.run.origin == SimTime::ZERO && self.run.turn(&mut NoLifecycle) {}
         for process in std::iter::once(self.job_manager).chain(self.task_managers.clone()) {
             self.run.world.inject(&Fault::Start(process), &mut NoLifecycle, &mut self.run.seen);
         }
     }
-    fn job(&self) -> &JobMaster {
+    /// The job's master.
+    pub fn job(&self) -> &JobMaster {
         let manager = self.run.world.process(self.job_manager).and_then(Actor::job_manager);
         manager.and_then(|m| m.job(JobId(0))).expect("the job")
     }
-    fn inject(&mut self, fault: &Fault) {
+    /// Makes a fault.
+    pub fn inject(&mut self, fault: &Fault) {
         self.run.world.inject(fault, &mut NoLifecycle, &mut self.run.seen);
     }
-    fn rest(&mut self) {
+    /// Runs to the end.
+    pub fn rest(&mut self) {
         while self.run.turn(&mut NoLifecycle) {}
     }
     /// Records that the reader of the output was given, and different events among them.
-    fn read(&self) -> (u64, u64) {
+    pub fn read(&self) -> (u64, u64) {
         let times = self.run.seen.judge.layer.given(1);
         (times.clone().sum(), times.filter(|n| *n > 0).count() as u64)
     }
     /// Events that are to come out.
-    fn wanted(&self) -> u64 {
+    pub fn wanted(&self) -> u64 {
         let ledger = &self.run.seen.judge.ledger;
         u64::from(ledger.len()) - ledger.count(Sent::POISON)
     }
-}
-
-use DeliveryGuarantee::{AtLeastOnce, ExactlyOnce, None as NoGuarantee};
-
-#[test]
-fn a_job_copies_what_passes_its_filter() {
-    for (parallelism, guarantee) in [(1, AtLeastOnce), (2, NoGuarantee), (2, ExactlyOnce)] {
-        let mut cluster = Cluster::new(parallelism, guarantee);
-        cluster.start();
-        cluster.rest();
-        assert_eq!(cluster.read(), (cluster.wanted(), cluster.wanted()), "{guarantee:?}");
-        assert_eq!(cluster.job().state(), JobState::Running);
-        assert!(cluster.job().completed >= Some(CheckpointId(5)), "{:?}", cluster.job().completed);
-        assert_eq!(cluster.job().restarted, 0);
-    }
-}
-
-#[test]
-fn a_killed_task_manager_costs_duplicates_or_nothing() {
-    for guarantee in [AtLeastOnce, ExactlyOnce] {
-        let mut cluster = Cluster::new(2, guarantee);
-        cluster.start();
-        let (origin, victim) = (cluster.run.origin, cluster.task_managers[0]);
-        cluster.until(origin + Nanos::secs(12));
-        cluster.inject(&Fault::Kill(victim, DeadMode::default()));
-        cluster.until(origin + Nanos::secs(14));
-        cluster.inject(&Fault::Start(victim));
-        cluster.rest();
-        let (all, different) = cluster.read();
-        let job = cluster.job();
-        assert!(job.restarted >= 1);
-        assert_eq!(different, cluster.wanted(), "{guarantee:?}: nothing is lost");
-        match guarantee {
-            ExactlyOnce => assert_eq!(all, different, "nothing comes twice"),
-            _ => assert!(all > different, "what was replayed comes twice"),
+    /// The committed rows of a topic, partition after partition.
+    pub fn committed(&self, topic: u16) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for partition in 0..6 {
+            let tp = TopicPartition::new(topic, partition);
+            let nodes = self.run.stage.nodes.values().filter_map(|p| self.run.world.process(*p).and_then(Actor::node));
+            let leader = nodes.filter_map(|n| n.partitions().get(tp)).find(|p| p.is_leader()).expect("a leader");
+            let log = leader.log();
+            let mut open: BTreeMap<ProducerId, Vec<Row>> = BTreeMap::new();
+            for entry in log.entries_from(log.start()).filter(|e| e.last() < log.high_watermark()) {
+                let batch = &entry.batch;
+                match batch.kind {
+                    BatchKind::Plain => rows.extend_from_slice(&batch.rows),
+                    BatchKind::Transactional => {
+                        open.entry(batch.producer.id).or_default().extend_from_slice(&batch.rows)
+                    }
+                    BatchKind::Control(marker) => {
+                        let ended = open.remove(&batch.producer.id).unwrap_or_default();
+                        rows.extend(ended.into_iter().filter(|_| marker.commit));
+                    }
+                }
+            }
         }
+        rows
     }
 }

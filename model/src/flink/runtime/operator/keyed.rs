@@ -1,0 +1,78 @@
+//! Keyed state: which keys are a subtask's own, and what a checkpoint keeps of an operator's keys (1.3, 2.8).
+
+use super::super::graph::KeyColumn;
+use super::deduplicate::DeduplicateState;
+use super::join::JoinState;
+use super::window::Sum;
+use crate::base::{Chain, Feed};
+use crate::flink::key_groups::{KeyGroupRange, key_group, range_of};
+use crate::flink::operator::WindowState;
+
+/// The key groups of one subtask of a keyed operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyGroups {
+    range: KeyGroupRange,
+    max_parallelism: u32,
+}
+impl KeyGroups {
+    /// Those of subtask `subtask` of `parallelism`.
+    pub const fn new(subtask: u16, parallelism: u16, max_parallelism: u32) -> Self {
+        let range = range_of(subtask as u32, max_parallelism, parallelism as u32);
+        Self { range, max_parallelism }
+    }
+    /// Whether a key is one of the subtask's own.
+    pub fn own(self, key: &KeyColumn, value: i64) -> bool {
+        self.range.contains(key_group(key.hash_code(value), self.max_parallelism))
+    }
+}
+
+/// What one subtask has snapshotted of its keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyedState {
+    /// Its key groups: a restored subtask looks for its keys where the groups meet.
+    pub groups: KeyGroupRange,
+    /// What it keeps.
+    pub of: OfKeys,
+}
+/// State by operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfKeys {
+    /// Rows that wait for the other kind.
+    Join(JoinState),
+    /// Open windows.
+    Window(WindowState<i64, Sum>),
+    /// Keys that have been seen.
+    Deduplicate(DeduplicateState),
+}
+impl KeyedState {
+    pub(super) const fn new(groups: KeyGroups, of: OfKeys) -> Self {
+        Self { groups: groups.range, of }
+    }
+    /// Whether a subtask with these key groups finds keys of its own in it.
+    pub fn concerns(&self, groups: KeyGroups) -> bool {
+        self.groups.intersect(groups.range).is_some()
+    }
+    /// Bytes, about: keys, values and timers as Flink's serializers write them.
+    pub fn bytes(&self) -> u32 {
+        match &self.of {
+            OfKeys::Join(state) => state.bytes(),
+            // A key with its window and accumulator; a timer with its key and namespace.
+            OfKeys::Window(state) => (44 * state.windows() + 36 * state.timers()) as u32,
+            OfKeys::Deduplicate(state) => state.bytes(),
+        }
+    }
+}
+impl Feed for KeyedState {
+    fn feed(&self, chain: &mut Chain) {
+        chain.halves(self.groups.first, self.groups.last);
+        match &self.of {
+            OfKeys::Join(state) => state.feed(chain),
+            OfKeys::Window(state) => {
+                for ((key, window), sum) in state.content() {
+                    [*key, window.start, window.end, sum.sum, sum.count].iter().for_each(|n| chain.i64(*n));
+                }
+            }
+            OfKeys::Deduplicate(state) => state.feed(chain),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The window of the DataStream API in a chain ([`WindowConfig`]): rows in, firings and late rows out.
+
+use super::Handed;
+use super::config::WindowConfig;
+use super::keyed::{KeyGroups, KeyedState, OfKeys};
+use crate::base::{EventTime, Ghost, Row, Span};
+use crate::flink::operator::{Accumulator, Late, Pane, WindowOperator, WindowState};
+use crate::kafka::client::KeyHash;
+
+/// What a window holds: a Java `long` each, which wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Of the column.
+    pub sum: i64,
+    /// Rows.
+    pub count: i64,
+}
+impl Accumulator for Sum {
+    type Value = i64;
+    fn add(&mut self, value: &i64) {
+        self.merge(Self { sum: *value, count: 1 });
+    }
+    fn merge(&mut self, other: Self) {
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.count += other.count;
+    }
+}
+
+/// One subtask of the operator.
+#[derive(Clone, Debug)]
+pub struct Window {
+    config: WindowConfig,
+    groups: KeyGroups,
+    operator: WindowOperator<i64, Sum>,
+    panes: Vec<Pane<i64, Sum>>,
+}
+impl Window {
+    pub(super) fn new(config: &WindowConfig, groups: KeyGroups, restored: &[&WindowState<i64, Sum>]) -> Self {
+        let own = |key: &i64| groups.own(&config.key, *key);
+        let states = restored.iter().copied();
+        let operator = WindowOperator::restore(config.assigner, config.lateness.0, states, own);
+        Self { config: config.clone(), groups, operator, panes: Vec::new() }
+    }
+    pub(super) fn rows(&mut self, rows: &[Row], out: &mut Handed) {
+        for row in rows {
+            let key = row.cols[self.config.key.column()];
+            let value = self.config.sum.map_or(0, |column| row.cols[usize::from(column)]);
+            if self.operator.element(&key, row.time.0, &value, &mut self.panes) == Late(true) {
+                out.late.push(*row);
+            }
+        }
+        self.hand_on(out);
+    }
+    pub(super) fn watermark(&mut self, watermark: i64, out: &mut Handed) {
+        self.operator.watermark(watermark, &mut self.panes);
+        self.hand_on(out);
+    }
+    fn hand_on(&mut self, out: &mut Handed) {
+        let bytes = self.config.bytes;
+        out.rows.extend(self.panes.drain(..).map(|pane| firing(&pane, bytes)));
+    }
+    pub(super) fn snapshot(&self) -> KeyedState {
+        KeyedState::new(self.groups, OfKeys::Window(self.operator.snapshot()))
+    }
+}
+
+/// A firing as a row.
+fn firing(pane: &Pane<i64, Sum>, bytes: u32) -> Row {
+    Row {
+        ghost: Ghost::NONE,
+        bytes,
+        time: EventTime(pane.window.max_timestamp()),
+        key: KeyHash::of(&pane.key.to_be_bytes()).pack(),
+        cols: [pane.window.end, pane.key, pane.content.sum, pane.content.count],
+        raw: Span::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::graph::KeyColumn;
+    use super::*;
+    use crate::base::Millis;
+    use crate::flink::operator::Assigner;
+
+    fn config(assigner: Assigner, lateness: i64) -> WindowConfig {
+        WindowConfig { key: KeyColumn::Long(1), assigner, lateness: Millis(lateness), sum: Some(2), bytes: 60 }
+    }
+    fn row(key: i64, value: i64, time: i64) -> Row {
+        Row { cols: [0, key, value, 0], time: EventTime(time), bytes: 50, ..Row::default() }
+    }
+    const ALL: KeyGroups = KeyGroups::new(0, 1, 128);
+    const TUMBLING: Assigner = Assigner::Tumbling { size: 10, offset: 0 };
+
+    #[test]
+    fn a_firing_is_a_row_and_late_rows_go_aside() {
+        let mut window = Window::new(&config(TUMBLING, 0), ALL, &[]);
+        let mut out = Handed::default();
+        window.rows(&[row(7, 100, 5), row(7, 20, 9), row(8, 3, 10)], &mut out);
+        window.watermark(9, &mut out);
+        assert_eq!(
+            out.rows.iter().map(|r| (r.cols, r.time.0, r.bytes)).collect::<Vec<_>>(),
+            [([10, 7, 120, 2], 9, 60)]
+        );
+        window.rows(&[row(7, 1, 4), row(7, 1, 12)], &mut out);
+        assert_eq!((out.rows.len(), out.late.len(), out.late[0].time), (1, 1, EventTime(4)));
+    }
+
+    #[test]
+    fn within_the_lateness_each_late_row_fires_again_with_all() {
+        let mut window = Window::new(&config(TUMBLING, 5), ALL, &[]);
+        let mut out = Handed::default();
+        window.rows(&[row(7, 100, 5)], &mut out);
+        window.watermark(9, &mut out);
+        window.rows(&[row(7, 1, 4), row(7, 2, 3)], &mut out);
+        window.watermark(14, &mut out);
+        window.rows(&[row(7, 1, 4)], &mut out);
+        assert_eq!(out.rows.iter().map(|r| r.cols[2]).collect::<Vec<_>>(), [100, 101, 103]);
+        assert_eq!(out.late.len(), 1);
+    }
+
+    #[test]
+    fn sessions_and_slides_restore_by_key_group() {
+        for (assigner, firings) in
+            [(Assigner::Session { gap: 10 }, 40), (Assigner::Sliding { size: 10, slide: 5, offset: 0 }, 120)]
+        {
+            let mut window = Window::new(&config(assigner, 0), ALL, &[]);
+            let mut out = Handed::default();
+            window.rows(&(0..40).flat_map(|k| [row(k, 1, 3), row(k, 2, 8)]).collect::<Vec<_>>(), &mut out);
+            let state = window.snapshot();
+            assert!(state.bytes() >= 40 * 44);
+            let OfKeys::Window(state) = state.of else { panic!() };
+            let mut out = Handed::default();
+            for subtask in 0..3 {
+                Window::new(&config(assigner, 0), KeyGroups::new(subtask, 3, 128), &[&state]).watermark(100, &mut out);
+            }
+            let sum: i64 = out.rows.iter().map(|r| r.cols[2]).sum();
+            let times = if assigner.merging() { 1 } else { 2 };
+            assert_eq!((out.rows.len(), sum), (firings, 40 * 3 * times), "{assigner:?}");
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! What flows through a task's chain: rows and event time, each handed to whoever takes it with all that follows (1.2).
+
+use super::super::element::{Buffer, Element};
+use super::super::graph::Chained;
+use super::input::Taken;
+use super::{Link, SLICE, Task, Turn};
+use crate::base::{Batch, Cx, Layer, Nanos, Offset, ProducerTag, Row, Shown, TopicPartition};
+use crate::flink::watermark::Signal;
+use crate::kafka::client::Slice;
+use crate::kafka::messages::Message;
+use std::sync::Arc;
+
+/// Whose output: an operator's, or its side output; `None` is what comes into the task.
+type After = Option<(usize, bool)>;
+
+impl Task {
+    fn chained(&self, operator: usize) -> &Chained {
+        &self.deployment.graph.vertices[usize::from(self.id().subtask.vertex)].chain[operator]
+    }
+    fn takes(&self, operator: usize, after: After) -> bool {
+        let chained = self.chained(operator);
+        match after {
+            None => chained.after.is_none(),
+            Some((of, side)) => chained.after == Some(of) && chained.side == side,
+        }
+    }
+    fn own_cost(&self, operator: usize, rows: usize) -> u64 {
+        self.chained(operator).record.0 * rows as u64
+    }
+
+    // ---- a source
+
+    pub(super) fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
+        let Some(source) = &mut self.source else { return Turn::Idle };
+        let (slice, room) = source.take(SLICE);
+        if room {
+            cx.wake_port(self.fetcher(), Some(cx.now));
+        }
+        let Some(slice) = slice else { return Turn::Idle };
+        let rows = &slice.batch.rows[slice.from as usize..slice.to as usize];
+        if let Some(number) = self.chained(0).shown {
+            show_slice(number, &slice, cx);
+        }
+        let cost = self.own_cost(0, rows.len()) + self.collect(Some((0, false)), rows, cx);
+        // Records are seen by the generator behind their emission (4.3).
+        if let Some(time) = &mut self.time {
+            time.records(slice.tp, rows.iter().map(|r| r.time.0));
+        }
+        cx.work(Nanos(cost));
+        Turn::Again
+    }
+    /// The periodic watermark of a source. False if it is not due.
+    pub(super) fn emit_watermark<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {
+        let Some(signals) = self.time.as_mut().and_then(|time| time.fire(cx.millis())) else { return false };
+        if !signals.is_empty() {
+            let signals = signals.to_vec();
+            let cost = signals.into_iter().map(|signal| self.signal(Some((0, false)), signal, cx)).sum();
+            cx.work(Nanos(cost));
+        }
+        true
+    }
+
+    // ---- a task with inputs
+
+    pub(super) fn process<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
+        let mut notices = Vec::new();
+        let taken = self.inputs.take(cx.millis(), &mut notices);
+        self.noticed(notices, cx);
+        match taken {
+            None => {
+                self.resume(cx);
+                return Turn::Idle;
+            }
+            Some(Taken::Element(_, Element::Rows(rows))) => {
+                let cost = self.collect(None, &rows, cx);
+                cx.work(Nanos(cost));
+            }
+            Some(Taken::Element(channel, Element::Watermark(time))) => {
+                let combined = self.valve.watermark(channel, time.0);
+                self.come([combined, None], cx);
+            }
+            Some(Taken::Element(channel, Element::Idle(idle))) => {
+                let combined = self.valve.status(channel, !idle);
+                self.come(combined, cx);
+            }
+            Some(Taken::Event) => self.resume(cx),
+            Some(Taken::End) => self.end(cx),
+        }
+        Turn::Again
+    }
+    fn come<W>(&mut self, signals: [Option<Signal>; 2], cx: &mut Cx<'_, Message, W>) {
+        let cost = signals.into_iter().flatten().map(|signal| self.signal(None, signal, cx)).sum();
+        cx.work(Nanos(cost));
+    }
+    /// Channels whose senders may go on behind a barrier do.
+    fn resume<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let mut notices = Vec::new();
+        self.inputs.resumptions(&mut notices);
+        self.noticed(notices, cx);
+    }
+    /// The end of the input. The greatest watermark, if the input was drained, has come before it in the channels.
+    fn end<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.ended = true;
+        self.outputs.iter_mut().for_each(|o| o.event(&Buffer::End));
+        for i in 0..self.sinks.len() {
+            self.sinks[i].flush(true);
+            cx.wake_port(self.sink_port(i), Some(cx.now));
+        }
+    }
+
+    // ---- through the chain
+
+    /// Hands rows to whoever takes an output, one after the other, each with all that follows from it. Gives what it costs in
+    /// nanoseconds.
+    fn collect<W>(&mut self, after: After, rows: &[Row], cx: &mut Cx<'_, Message, W>) -> u64 {
+        if rows.is_empty() {
+            return 0;
+        }
+        let mut cost = 0;
+        for i in after.map_or(0, |(of, _)| of + 1)..self.chain.len() {
+            if !self.takes(i, after) {
+                continue;
+            }
+            cost += self.own_cost(i, rows.len());
+            match &mut self.chain[i] {
+                Link::Source => {}
+                Link::Operator(operator) => {
+                    let mut out = self.scratch.pop().unwrap_or_default();
+                    operator.rows(rows, cx.millis(), &mut out);
+                    cost += self.hand_on(i, &out.rows, &out.late, cx);
+                    out.clear();
+                    self.scratch.push(out);
+                }
+                Link::Sink(sink) => {
+                    let sink = *sink;
+                    self.sinks[sink].write(rows, cx.millis());
+                    cx.wake_port(self.sink_port(sink), Some(cx.now));
+                }
+            }
+        }
+        for output in self.outputs.iter_mut().filter(|o| Some((o.after, o.side)) == after) {
+            output.rows(rows);
+        }
+        cost
+    }
+    /// What an operator has made goes on, and is shown.
+    fn hand_on<W>(&mut self, operator: usize, rows: &[Row], late: &[Row], cx: &mut Cx<'_, Message, W>) -> u64 {
+        if let Some(number) = self.chained(operator).shown
+            && !rows.is_empty()
+        {
+            self.show(number, rows, cx);
+        }
+        self.collect(Some((operator, false)), rows, cx) + self.collect(Some((operator, true)), late, cx)
+    }
+    /// Event time has moved behind an operator, or on the input: operators first, then outputs. An operator's timers come
+    /// before the watermark that fired them.
+    fn signal<W>(&mut self, after: After, signal: Signal, cx: &mut Cx<'_, Message, W>) -> u64 {
+        let mut cost = 0;
+        for i in after.map_or(0, |(of, _)| of + 1)..self.chain.len() {
+            // Time is told over side outputs too.
+            let takes = self.chained(i).after == after.map(|(of, _)| of);
+            let Link::Operator(operator) = &mut self.chain[i] else { continue };
+            if !takes {
+                continue;
+            }
+            if let Signal::Watermark(watermark) = signal {
+                let mut out = self.scratch.pop().unwrap_or_default();
+                operator.watermark(watermark, &mut out);
+                cost += self.hand_on(i, &out.rows, &out.late, cx);
+                out.clear();
+                self.scratch.push(out);
+            }
+            cost += self.signal(Some((i, false)), signal, cx);
+        }
+        for output in self.outputs.iter_mut().filter(|o| after.is_some_and(|(of, _)| o.after == of)) {
+            output.signal(signal);
+        }
+        cost
+    }
+
+    /// Rows that an operator hands on. They stand in no topic: the job and the subtask take its place.
+    fn show<W>(&self, number: u16, rows: &[Row], cx: &mut Cx<'_, Message, W>) {
+        let subtask = self.id().subtask;
+        let tp = TopicPartition::new(subtask.job.0, subtask.index);
+        let batch = Arc::new(Batch::data(rows.into(), [].into(), ProducerTag::NONE, false));
+        let to = batch.records;
+        cx.show(Shown { layer: Layer::Emitted(number), tp, base: Offset::UNKNOWN, from: 0, to, batch });
+    }
+}
+
+/// Records that a source emits, as they stand in their topic.
+fn show_slice<W>(number: u16, slice: &Slice, cx: &mut Cx<'_, Message, W>) {
+    let Slice { tp, base, from, to, .. } = *slice;
+    cx.show(Shown { layer: Layer::Emitted(number), tp, base, from, to, batch: Arc::clone(&slice.batch) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::graph::{Exchange, JobEdge, JobGraph, KeyColumn, Kind, Vertex};
+    use super::super::super::ids::{AttemptId, ChannelId, JobId, SubtaskId};
+    use super::super::super::operator::{Comparison, Condition, OperatorConfig, WindowConfig};
+    use super::super::super::rpc::Deployment;
+    use super::super::super::state::{OperatorState, Restored, Snapshot};
+    use super::super::Reader;
+    use super::*;
+    use crate::base::{Addr, Effect, EventTime, Fixes, Incarnation, Millis, Port, ProcessId, SimTime, Streams};
+    use crate::flink::checkpoint::CheckpointId;
+    use crate::flink::operator::Assigner;
+    use crate::flink::restart::RestartStrategy;
+
+    const KEY: KeyColumn = KeyColumn::Long(1);
+
+    fn attempt(vertex: u16, index: u16) -> AttemptId {
+        AttemptId { subtask: SubtaskId { job: JobId(0), vertex, index }, attempt: 0 }
+    }
+    fn channel(edge: u16, producer: (u16, u16), consumer: (u16, u16)) -> ChannelId {
+        ChannelId { edge, producer: attempt(producer.0, producer.1), consumer: attempt(consumer.0, consumer.1) }
+    }
+    /// A window with its late rows filtered, behind two producers; windows go on to a third vertex.
+    fn graph() -> JobGraph {
+        let window = WindowConfig {
+            key: KEY,
+            assigner: Assigner::Tumbling { size: 10, offset: 0 },
+            lateness: Millis(0),
+            sum: Some(2),
+            bytes: 60,
+        };
+        let odd = Condition { column: 2, comparison: Comparison::AtLeast, value: 5 };
+        let chained = |config, after, side, shown| Chained {
+            kind: Kind::Operator(config),
+            after,
+            side,
+            shown,
+            record: Nanos::micros(1),
+        };
+        let vertex = |parallelism, chain| Vertex { parallelism, max_parallelism: 128, chain };
+        let filter = || OperatorConfig::Filter(odd);
+        let edge = |from, to, exchange| JobEdge { from, after: 0, side: false, to, exchange };
+        JobGraph {
+            vertices: vec![
+                vertex(2, vec![chained(filter(), None, false, None)]),
+                vertex(
+                    1,
+                    vec![
+                        chained(OperatorConfig::Window(window), None, false, Some(3)),
+                        chained(filter(), Some(0), true, Some(4)),
+                    ],
+                ),
+                vertex(1, vec![chained(filter(), None, false, None)]),
+            ],
+            edges: vec![edge(0, 1, Exchange::Hash(KEY)), edge(1, 2, Exchange::Forward)],
+            checkpointing: None,
+            restart: RestartStrategy::None,
+            buffer_timeout: Nanos::millis(100),
+        }
+    }
+    struct Bench {
+        task: Task,
+        effects: Vec<Effect<Message, ()>>,
+        connections: u64,
+    }
+    fn cx<'a>(connections: &'a mut u64, effects: &'a mut Vec<Effect<Message, ()>>) -> Cx<'a, Message, ()> {
+        let (process, streams) = (ProcessId(1), Streams(1));
+        Cx::new(SimTime(1_000_000), process, Incarnation(0), Port(16), Fixes::ALL, 0, streams, connections, effects)
+    }
+    impl Bench {
+        fn new(restored: Option<Restored>) -> Self {
+            let from = Addr { process: ProcessId(1), port: Port(3) };
+            let deployment = Deployment {
+                attempt: attempt(1, 0),
+                slot: 0,
+                graph: Arc::new(graph()),
+                inputs: vec![(channel(0, (0, 0), (1, 0)), from), (channel(0, (0, 1), (1, 0)), from)],
+                outputs: vec![channel(1, (1, 0), (2, 0))],
+                restored,
+            };
+            let (mut effects, mut connections) = (Vec::new(), 0);
+            let mut task = Task::new(&Arc::new(deployment), Port(16), &mut cx(&mut connections, &mut effects));
+            task.outputs[0].targets[0].reader = Reader::Local;
+            task.outputs[0].targets[0].credit(10);
+            Self { task, effects, connections }
+        }
+        fn give(&mut self, channel: usize, element: Element) {
+            let mut cx = cx(&mut self.connections, &mut self.effects);
+            self.task.receive(channel, Buffer::Data([element].into()), &mut cx);
+            while self.task.turn(&mut cx) != Turn::Idle {}
+        }
+        fn rows(&mut self, channel: usize, rows: &[(i64, i64)]) {
+            let row = |(value, time): &(i64, i64)| Row {
+                cols: [0, 7, *value, 0],
+                time: EventTime(*time),
+                bytes: 50,
+                ..Row::default()
+            };
+            self.give(channel, Element::Rows(rows.iter().map(row).collect()));
+        }
+        fn watermark(&mut self, channel: usize, time: i64) {
+            self.give(channel, Element::Watermark(EventTime(time)));
+        }
+        /// What was shown since the last look: layer, and third columns.
+        fn shown(&mut self) -> Vec<(Layer, Vec<i64>)> {
+            let shown = self.effects.drain(..).filter_map(|e| match e {
+                Effect::Show(shown) => Some((shown.layer, shown.batch.rows.iter().map(|r| r.cols[2]).collect())),
+                _ => None,
+            });
+            shown.collect()
+        }
+        fn sent(&mut self) -> Vec<Element> {
+            self.task.outputs[0].flush();
+            std::iter::from_fn(|| self.task.outputs[0].targets[0].next())
+                .flat_map(|buffer| if let Buffer::Data(elements) = buffer { elements.to_vec() } else { Vec::new() })
+                .collect()
+        }
+    }
+
+    #[test]
+    fn a_watermark_of_all_channels_fires_and_follows_what_it_fired() {
+        let mut bench = Bench::new(None);
+        bench.rows(0, &[(1, 5), (2, 15)]);
+        bench.watermark(0, 30);
+        assert!(bench.shown().is_empty(), "the other channel has said nothing");
+        bench.rows(1, &[(4, 6)]);
+        bench.watermark(1, 19);
+        assert_eq!(bench.shown(), [(Layer::Emitted(3), vec![5, 2])], "one batch a firing");
+        let sent = bench.sent();
+        assert!(matches!(&sent[..], [Element::Rows(rows), Element::Watermark(EventTime(19))] if rows.len() == 2));
+        bench.rows(0, &[(3, 1), (9, 2)]);
+        assert_eq!(bench.shown(), [(Layer::Emitted(4), vec![9])], "late rows go to the side, which is filtered");
+        assert!(bench.sent().is_empty());
+    }
+
+    #[test]
+    fn an_idle_channel_holds_nothing_and_a_status_goes_on_once() {
+        let mut bench = Bench::new(None);
+        bench.rows(0, &[(1, 5)]);
+        bench.watermark(0, 9);
+        bench.give(1, Element::Idle(true));
+        assert_eq!(bench.shown(), [(Layer::Emitted(3), vec![1])]);
+        bench.give(0, Element::Idle(true));
+        bench.give(0, Element::Idle(true));
+        bench.give(1, Element::Idle(false));
+        let sent = bench.sent();
+        assert_eq!(sent[1..], [Element::Watermark(EventTime(9)), Element::Idle(true), Element::Idle(false)]);
+    }
+
+    #[test]
+    fn open_windows_are_restored_and_time_is_not() {
+        let mut bench = Bench::new(None);
+        bench.rows(0, &[(1, 5)]);
+        bench.watermark(0, 20);
+        bench.watermark(1, 8);
+        let Link::Operator(operator) = &bench.task.chain[0] else { panic!() };
+        let kept = operator.snapshot(Millis(1)).map(OperatorState::Keyed).expect("state");
+        assert!(Snapshot::Task(vec![kept.clone()]).bytes() > 0);
+        let restored = Restored { checkpoint: CheckpointId(1), operators: vec![vec![kept], Vec::new()] };
+        let mut bench = Bench::new(Some(restored));
+        bench.rows(0, &[(2, 6)]);
+        bench.watermark(0, 30);
+        assert!(bench.shown().is_empty());
+        bench.watermark(1, 9);
+        assert_eq!(bench.shown(), [(Layer::Emitted(3), vec![3])]);
+    }
+}

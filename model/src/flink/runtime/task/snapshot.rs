@@ -1,0 +1,86 @@
+//! A task's part in a checkpoint (`SubtaskCheckpointCoordinatorImpl`): steps (0) to (5) of 2.2.
+
+use super::super::element::{Buffer, Data};
+use super::super::rpc::Note;
+use super::super::state::{OperatorState, Snapshot};
+use super::{Link, Task};
+use crate::base::Cx;
+use crate::flink::barrier::{Barrier, Notice};
+use crate::flink::checkpoint::{CheckpointId, Reason};
+use crate::kafka::messages::Message;
+use std::sync::Arc;
+
+/// How far a snapshot is.
+#[derive(Clone, Debug)]
+pub(super) enum Taking {
+    /// Before the barrier: the sinks flush.
+    Flush(Barrier),
+    /// Behind the barrier: the synchronous part has begun, with what it keeps so far.
+    Snapshot(Barrier, Snapshot),
+}
+
+impl Task {
+    /// What the input side tells.
+    pub(super) fn noticed<W>(&mut self, notices: Vec<Notice<Data>>, cx: &mut Cx<'_, Message, W>) {
+        for notice in notices {
+            match notice {
+                Notice::Trigger(barrier) => self.take_barrier(barrier, cx),
+                Notice::Abort(id, reason) => {
+                    self.last = self.last.max(id);
+                    self.notes.push(Note::Decline(self.id(), id, reason));
+                    self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(id)));
+                }
+                Notice::Resume(channel) => self.resumed.push(self.inputs.channels[channel].id),
+                Notice::Capture(..) | Notice::InputDone(_) | Notice::Metrics { .. } => {}
+            }
+        }
+    }
+    /// A snapshot begins: steps (0) to (2) of 2.2. It ends when the sinks have flushed.
+    pub(super) fn take_barrier<W>(&mut self, barrier: Barrier, cx: &mut Cx<'_, Message, W>) {
+        if barrier.id <= self.last {
+            return;
+        }
+        self.last = barrier.id;
+        self.aborted.retain(|id| *id >= barrier.id);
+        if self.aborted.remove(&barrier.id) {
+            self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(barrier.id)));
+            return;
+        }
+        for i in 0..self.sinks.len() {
+            self.sinks[i].flush(false);
+            cx.wake_port(self.sink_port(i), Some(cx.now));
+        }
+        self.snapshot = Some(Taking::Flush(barrier));
+    }
+    /// The rest of a snapshot: the barrier goes on, the operators take theirs, the state is handed in when nothing blocks.
+    pub(super) fn go_on_with_snapshot<W>(&mut self, taking: Taking, cx: &mut Cx<'_, Message, W>) {
+        match taking {
+            Taking::Flush(barrier) => {
+                self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Barrier(barrier)));
+                let mut states = Vec::with_capacity(self.chain.len());
+                for i in 0..self.chain.len() {
+                    states.push(match &self.chain[i] {
+                        Link::Source => OperatorState::Splits(self.splits().to_vec()),
+                        Link::Operator(operator) => {
+                            operator.snapshot(cx.millis()).map_or(OperatorState::None, OperatorState::Keyed)
+                        }
+                        Link::Sink(sink) => {
+                            let sink = *sink;
+                            let state = self.sinks[sink].snapshot(barrier.id);
+                            cx.wake_port(self.sink_port(sink), Some(cx.now));
+                            state
+                        }
+                    });
+                }
+                self.snapshot = Some(Taking::Snapshot(barrier, Snapshot::Task(states)));
+            }
+            Taking::Snapshot(barrier, snapshot) => {
+                self.notes.push(Note::Acknowledge(self.id(), barrier.id, Arc::new(snapshot)));
+            }
+        }
+    }
+    /// A task that closes or has no checkpoints declines what it is asked for.
+    pub fn declines(&self, id: CheckpointId) -> Option<Note> {
+        self.closing.map(|_| Note::Decline(self.id(), id, Reason::DeclinedTaskClosing))
+    }
+}

@@ -1,0 +1,116 @@
+//! The event time of a source's chain: watermarks per split, at a beat of the task's own thread (4.3, 4.5).
+
+use super::super::graph::Watermarks;
+use crate::base::{Fix, Fixes, Millis, TopicPartition};
+use crate::flink::source::SourceWatermarks;
+use crate::flink::watermark::Signal;
+
+/// Watermarks of a source's subtask.
+#[derive(Clone, Debug)]
+pub struct SourceTime {
+    watermarks: SourceWatermarks<TopicPartition>,
+    interval: Millis,
+    /// The next periodic emission; none before the operators are open, or with an interval of zero.
+    next: Option<Millis>,
+    /// How long the outputs have been full in all: the clock of idleness stands meanwhile (FLINK-35886).
+    stood: Millis,
+    /// Since when they are.
+    stands: Option<Millis>,
+    fixes: Fixes,
+    signals: Vec<Signal>,
+}
+impl SourceTime {
+    /// A source without splits.
+    pub fn new(config: Watermarks, fixes: Fixes) -> Self {
+        Self {
+            watermarks: SourceWatermarks::new(config.strategy, config.idle_timeout, fixes),
+            interval: config.interval,
+            next: None,
+            stood: Millis::ZERO,
+            stands: None,
+            fixes,
+            signals: Vec::new(),
+        }
+    }
+    /// The operators are open: the first emission comes one interval later.
+    pub fn opened(&mut self, now: Millis) {
+        self.next = (self.interval > Millis::ZERO).then(|| now + self.interval);
+    }
+    /// A split is assigned or restored.
+    pub fn add(&mut self, split: TopicPartition) {
+        self.watermarks.add(split);
+    }
+    /// Records of a split have been emitted.
+    pub fn records(&mut self, split: TopicPartition, times: impl Iterator<Item = i64>) {
+        self.watermarks.records(&split, times);
+    }
+    /// Whether the outputs are full.
+    pub fn held_up(&mut self, full: bool, now: Millis) {
+        match self.stands {
+            None if full => self.stands = Some(now),
+            Some(since) if !full => {
+                self.stood = self.stood + (now - since);
+                self.stands = None;
+            }
+            _ => {}
+        }
+    }
+    /// When the next emission is due.
+    pub const fn deadline(&self) -> Option<Millis> {
+        self.next
+    }
+    /// The periodic emission, if it is due. The next one comes a whole interval after it has run.
+    pub fn fire(&mut self, now: Millis) -> Option<&[Signal]> {
+        self.next.filter(|at| *at <= now)?;
+        self.next = Some(now + self.interval);
+        let stood = if self.fixes.has(Fix::IdleClockStandsWhilePaused) { self.stood } else { Millis::ZERO };
+        self.signals.clear();
+        self.watermarks.periodic(now - stood, &mut self.signals);
+        Some(&self.signals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flink::source::Strategy;
+
+    fn time(fixes: Fixes) -> SourceTime {
+        let strategy = Strategy::Bounded(Millis(10));
+        let mut time =
+            SourceTime::new(Watermarks { strategy, idle_timeout: Some(Millis(500)), interval: Millis(200) }, fixes);
+        time.add(TopicPartition::new(0, 0));
+        time.add(TopicPartition::new(0, 1));
+        time.opened(Millis(1000));
+        time
+    }
+
+    #[test]
+    fn it_emits_an_interval_after_it_last_did_once_every_split_has_a_record() {
+        let mut time = time(Fixes::ALL);
+        time.records(TopicPartition::new(0, 0), [100, 50].into_iter());
+        assert_eq!(time.fire(Millis(1199)), None);
+        assert_eq!(time.deadline(), Some(Millis(1200)));
+        assert_eq!(time.fire(Millis(1250)), Some(&[][..]));
+        time.records(TopicPartition::new(0, 1), [70].into_iter());
+        assert_eq!(time.deadline(), Some(Millis(1450)));
+        assert_eq!(time.fire(Millis(1450)), Some(&[Signal::Watermark(59)][..]));
+    }
+
+    #[test]
+    fn a_source_that_is_held_up_does_not_become_idle() {
+        let run = |fixes| {
+            let mut time = time(fixes);
+            time.records(TopicPartition::new(0, 0), [100].into_iter());
+            for at in (1200..=1600).step_by(200) {
+                time.fire(Millis(at));
+            }
+            time.held_up(true, Millis(1600));
+            time.held_up(false, Millis(2600));
+            time.records(TopicPartition::new(0, 0), [200].into_iter());
+            time.fire(Millis(2600)).map(<[Signal]>::to_vec)
+        };
+        assert_eq!(run(Fixes::ALL), Some(vec![]));
+        assert_eq!(run(Fixes::ALL.without(Fix::IdleClockStandsWhilePaused)), Some(vec![Signal::Watermark(189)]));
+    }
+}

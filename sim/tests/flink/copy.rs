@@ -1,0 +1,53 @@
+//! A job that copies what passes its filter.
+
+use crate::cluster::{Cluster, chained, graph, sink, source};
+use model::base::{Addr, Millis, Nanos};
+use model::flink::checkpoint::CheckpointId;
+use model::flink::kafka::DeliveryGuarantee::{self, AtLeastOnce, ExactlyOnce, None as NoGuarantee};
+use model::flink::runtime::graph::{JobGraph, KeyColumn, Kind};
+use model::flink::runtime::job_manager::JobState;
+use model::flink::runtime::operator::{Comparison, Condition, OperatorConfig};
+use sim::world::{DeadMode, Fault};
+use std::sync::Arc;
+
+fn copies(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee) -> JobGraph {
+    let filter = OperatorConfig::Filter(Condition { column: 3, comparison: Comparison::Equal, value: 0 });
+    let sink = Kind::Sink(Arc::new(sink(bootstrap, guarantee, Millis::secs(600))));
+    let first = vec![chained(source(bootstrap, None), None), chained(Kind::Operator(filter), Some(0))];
+    graph(first, KeyColumn::Long(0), vec![chained(sink, None)], parallelism)
+}
+
+#[test]
+fn a_job_copies_what_passes_its_filter() {
+    for (parallelism, guarantee) in [(1, AtLeastOnce), (2, NoGuarantee), (2, ExactlyOnce)] {
+        let mut cluster = Cluster::new(|bootstrap| copies(bootstrap, parallelism, guarantee));
+        cluster.start();
+        cluster.rest();
+        assert_eq!(cluster.read(), (cluster.wanted(), cluster.wanted()), "{guarantee:?}");
+        assert_eq!(cluster.job().state(), JobState::Running);
+        assert!(cluster.job().completed >= Some(CheckpointId(5)), "{:?}", cluster.job().completed);
+        assert_eq!(cluster.job().restarted, 0);
+    }
+}
+
+#[test]
+fn a_killed_task_manager_costs_duplicates_or_nothing() {
+    for guarantee in [AtLeastOnce, ExactlyOnce] {
+        let mut cluster = Cluster::new(|bootstrap| copies(bootstrap, 2, guarantee));
+        cluster.start();
+        let (origin, victim) = (cluster.run.origin, cluster.task_managers[0]);
+        cluster.until(origin + Nanos::secs(12));
+        cluster.inject(&Fault::Kill(victim, DeadMode::default()));
+        cluster.until(origin + Nanos::secs(14));
+        cluster.inject(&Fault::Start(victim));
+        cluster.rest();
+        let (all, different) = cluster.read();
+        let job = cluster.job();
+        assert!(job.restarted >= 1);
+        assert_eq!(different, cluster.wanted(), "{guarantee:?}: nothing is lost");
+        match guarantee {
+            ExactlyOnce => assert_eq!(all, different, "nothing comes twice"),
+            _ => assert!(all > different, "what was replayed comes twice"),
+        }
+    }
+}
