@@ -201,7 +201,6 @@ impl Observer for LayerLaw {
                 let counts = &mut self.read[reader];
                 ghosts(rows).for_each(|g| counts.grow(g as usize).add(false));
             }
-            Layer::Emitted(_) => {}
         }
     }
 }

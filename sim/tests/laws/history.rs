@@ -341,6 +341,7 @@ impl History {
             unfenced: self.unfenced.clone(),
             down: self.down.clone(),
             fatal: self.fatal.clone(),
+            jobs: Vec::new(),
             behind: Vec::new(),
         };
         let findings = judge.settle(&evidence);

@@ -82,6 +82,7 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
         unfenced: vec![BrokerId(1)],
         down: vec![],
         fatal: vec![],
+        jobs: Vec::new(),
         behind: vec![],
     };
     let mut findings = Findings::default();

@@ -66,7 +66,7 @@ impl Task {
                         }
                         Link::Sink(sink) => {
                             let sink = *sink;
-                            let state = self.sinks[sink].snapshot(barrier.id);
+                            let state = self.sinks[sink].snapshot(barrier.id, cx.millis());
                             cx.wake_port(self.sink_port(sink), Some(cx.now));
                             state
                         }

@@ -62,10 +62,10 @@ impl Sink {
         }
     }
     /// Behind the barrier: what the checkpoint keeps. What goes on behind it has to be waited for as well.
-    pub fn snapshot(&mut self, id: CheckpointId) -> OperatorState {
+    pub fn snapshot(&mut self, id: CheckpointId, now: Millis) -> OperatorState {
         match self {
             Self::Plain(_) => OperatorState::None,
-            Self::Transactional(sink) => sink.snapshot(id),
+            Self::Transactional(sink) => sink.snapshot(id, now),
         }
     }
     /// A checkpoint is complete.

@@ -138,7 +138,7 @@ impl Transactional {
         }
     }
     /// `prepareCommit` and the snapshots of committer and writer, which opens the next transaction (K3, K4).
-    pub(super) fn snapshot(&mut self, id: CheckpointId) -> OperatorState {
+    pub(super) fn snapshot(&mut self, id: CheckpointId, now: Millis) -> OperatorState {
         let Some(writer) = &mut self.writer else { return OperatorState::None };
         let committable = writer.prepare_commit(self.fixes);
         let count = usize::from(committable.is_some());
@@ -153,7 +153,7 @@ impl Transactional {
             // An empty transaction is committed on the spot, which no broker hears of.
             pooled.used = committable.as_ref().map_or(Use::Free, |c| Use::Prepared(c.name.clone()));
             if pooled.used == Use::Free {
-                let _ = pooled.producer.commit_transaction(Millis::ZERO);
+                let _ = pooled.producer.commit_transaction(now);
             }
         }
         self.guard.snapshot(id);
