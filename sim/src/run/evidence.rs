@@ -125,9 +125,13 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
     }
     behind
 }
-/// How much all logs hold.
+/// How much the logs hold, but for Kafka's own.
 pub(super) fn ends(run: &Run) -> i64 {
-    nodes(run).flat_map(|(.., n)| partitions(run).filter_map(|tp| Some(n.partitions().get(tp)?.log().end().0))).sum()
+    let own = |tp: &TopicPartition| run.topics[usize::from(tp.topic.0)].events;
+    let of = |n: &Node| {
+        partitions(run).filter(own).filter_map(|tp| Some(n.partitions().get(tp)?.log().end().0)).sum::<i64>()
+    };
+    nodes(run).map(|(.., n)| of(n)).sum()
 }
 
 /// Gathers everything.

@@ -24,6 +24,10 @@ use model::kafka::client::java_consumer::TopicHashes;
 use model::kafka::txn_messages::TransactionalId;
 use std::sync::Arc;
 
+/// The TaskManagers of a cluster that has been up for long are registered when the run begins. Here they start with it: the
+/// JobManager waits for them so long.
+const REGISTERING: Millis = Millis(5_000);
+
 /// Adds the processes of a Flink cluster to a world: the JobManager, then its TaskManagers.
 pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut World<Actor>, stage: &mut Stage) {
     let Some(flink) = &scenario.flink else { return };
@@ -39,7 +43,7 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
         jobs: scenario.jobs.iter().map(|job| Arc::new(graph(job, scenario, bootstrap))).collect(),
         heartbeat,
         ask_timeout,
-        patient_for: (c.ms("slot.request.timeout") - age).max(Millis::ZERO),
+        patient_for: (c.ms("slot.request.timeout") - age).max(REGISTERING),
     };
     let manager = world.add(flink.job_manager as u32, ActorConfig::JobManager(Arc::new(config)));
     stage.job_manager = Some(manager);
