@@ -266,6 +266,11 @@ impl Run {
         self.faults = engine.starting_at(self.origin);
         self.seen.begin(self.faults.watcher());
         self.next_look = self.origin;
+        if self.seen.judge.results.has_sinks() {
+            let first = self.feeds.iter().filter_map(|f| f.next.as_ref()).min_by_key(|n| n.at);
+            let origin = self.origin.millis().0;
+            self.seen.event_base = first.map(|n| n.event_time.0 - n.at.millis().0 - origin);
+        }
     }
 
     // ---- the workload

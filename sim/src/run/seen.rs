@@ -75,6 +75,8 @@ pub struct Seen {
     pub latencies: Vec<Latencies>,
     /// How far apart the partitions of each reader are.
     pub skews: Vec<Skew>,
+    /// What event time it is at simulated time zero, ms: how fresh a result is counts from the end of its window.
+    pub event_base: Option<i64>,
     /// The cluster still forms: faults are not counted, triggers do not see it.
     pub forming: bool,
     /// Under what numbers rows travel, if not their own.
@@ -87,6 +89,7 @@ impl Seen {
             watcher,
             latencies: vec![Latencies::default(); readers],
             skews: vec![Skew::default(); readers],
+            event_base: None,
             forming: true,
             shuffle: None,
         }
@@ -126,6 +129,8 @@ impl Observer for Seen {
                     && let Some(sent) = self.judge.ledger.get(row.ghost.open())
                 {
                     latencies.add(now.saturating_sub(u64::from(sent.at_ms)));
+                } else if let Some(base) = self.event_base {
+                    latencies.add(now.saturating_add_signed(base.wrapping_sub(row.time.0 + 1)));
                 }
             }
         }

@@ -125,6 +125,10 @@ impl ResultLaw {
         let sent = sources.collect();
         Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new() }
     }
+    /// Whether there is a job that writes anything.
+    pub fn has_sinks(&self) -> bool {
+        !self.plan.sinks.is_empty()
+    }
     /// A row is sent.
     pub fn sent(&mut self, topic: u16, row: &Row) {
         if let Some(rows) = self.sent.get_mut(&topic) {
