@@ -1,8 +1,7 @@
 //! The typed trace: what processes and the world report, Copy and canonical.
 
 use super::{
-    BrokerEpoch, BrokerId, Chain, Feed, LeaderEpoch, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Sequence,
-    TopicPartition,
+    BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Sequence, TopicPartition,
 };
 
 /// A set of broker ids 0..=63 as a bit set: what an event can carry of an ISR.
@@ -380,6 +379,68 @@ pub enum Event {
         /// Its rows.
         rows: u32,
     },
+    /// A checkpoint's sources are triggered.
+    CheckpointTriggered {
+        /// The job, by number.
+        job: u16,
+        /// The checkpoint.
+        id: i64,
+    },
+    /// A checkpoint is in the completed store: what a restart uses (C10).
+    CheckpointCompleted {
+        /// The job, by number.
+        job: u16,
+        /// The checkpoint.
+        id: i64,
+    },
+    /// A checkpoint has failed or never began.
+    CheckpointFailed {
+        /// The job, by number.
+        job: u16,
+        /// The checkpoint; -1 for one that got no number.
+        id: i64,
+        /// `CheckpointFailureReason`, by its place there.
+        reason: u8,
+    },
+    /// All tasks of a job run.
+    JobRunning {
+        /// The job, by number.
+        job: u16,
+        /// Restarts so far.
+        restarts: u32,
+        /// The checkpoint that it was restored from; -1 for none.
+        restored: i64,
+    },
+    /// A failure of a job was noticed.
+    JobFailing {
+        /// The job, by number.
+        job: u16,
+        /// The cause, by its place among those of a task.
+        cause: u8,
+    },
+    /// A job is over.
+    JobEnded {
+        /// The job, by number.
+        job: u16,
+        /// By a failure; else it was finished, stopped or canceled.
+        failed: bool,
+    },
+    /// A committer has swallowed a refusal: the transaction will not be committed, and the job goes on (7.3).
+    CommitDropped {
+        /// The job, by number.
+        job: u16,
+        /// The checkpoint whose records it holds.
+        checkpoint: i64,
+        /// What the coordinator answered.
+        error: i16,
+    },
+    /// A TaskManager was given up, or a channel to it broke.
+    TaskManagerLost {
+        /// By this job's JobMaster or task; `u16::MAX` for the ResourceManager.
+        job: u16,
+        /// 0: silent for the heartbeat timeout, 1: unreachable too often, 2: a broken channel.
+        signal: u8,
+    },
     /// Anything a test process wants to say.
     Note {
         /// Tag.
@@ -421,6 +482,15 @@ impl Event {
             Self::OffsetCommitted { .. } => "offset-committed",
             Self::Connection { .. } => "connection",
             Self::Note { .. } => "note",
+            Self::CheckpointTriggered { .. } => "checkpoint-triggered",
+            Self::CheckpointCompleted { .. } => "checkpoint-completed",
+            Self::CheckpointFailed { .. } => "checkpoint-failed",
+            Self::JobRunning { .. } => "job-running",
+            Self::JobFailing { .. } => "job-failing",
+            Self::JobEnded { failed: false, .. } => "job-ended",
+            Self::JobEnded { failed: true, .. } => "job-failed",
+            Self::CommitDropped { .. } => "commit-dropped",
+            Self::TaskManagerLost { .. } => "task-manager-lost",
             Self::TransactionState { state, stored, .. } => match (*state, *stored) {
                 (2 | 3, false) => "transaction-ending",
                 (4 | 5, false) => "transaction-completing",
@@ -483,6 +553,15 @@ impl Event {
                 (4 | 5, true) => 29,
                 (_, true) => 30,
             },
+            Self::CheckpointTriggered { .. } => 41,
+            Self::CheckpointCompleted { .. } => 42,
+            Self::CheckpointFailed { .. } => 43,
+            Self::JobRunning { .. } => 44,
+            Self::JobFailing { .. } => 45,
+            Self::JobEnded { failed: false, .. } => 46,
+            Self::JobEnded { failed: true, .. } => 47,
+            Self::CommitDropped { .. } => 48,
+            Self::TaskManagerLost { .. } => 49,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {
@@ -515,181 +594,6 @@ impl Event {
             | Self::CompletionStopped { tp, .. }
             | Self::MarkerArrived { tp, .. } => Some(tp),
             _ => None,
-        }
-    }
-}
-impl Feed for Event {
-    fn feed(&self, c: &mut Chain) {
-        c.u8(self.number() as u8);
-        match *self {
-            Self::PartitionChanged { tp, leader, leader_epoch, partition_epoch, isr, elr, unclean } => {
-                tp.feed(c);
-                leader.feed(c);
-                leader_epoch.feed(c);
-                partition_epoch.feed(c);
-                c.u64(isr.0);
-                c.u64(elr.0);
-                unclean.feed(c);
-            }
-            Self::BecameLeader { tp, epoch, end } => {
-                tp.feed(c);
-                epoch.feed(c);
-                end.feed(c);
-            }
-            Self::BecameFollower { tp, epoch, leader } => {
-                tp.feed(c);
-                epoch.feed(c);
-                leader.feed(c);
-            }
-            Self::Appended { tp, base, last, epoch, producer, producer_epoch, sequence, content, leader, control } => {
-                tp.feed(c);
-                base.feed(c);
-                last.feed(c);
-                epoch.feed(c);
-                producer.feed(c);
-                producer_epoch.feed(c);
-                sequence.feed(c);
-                c.u64(content);
-                c.u8(u8::from(leader) | u8::from(control) << 1);
-            }
-            Self::Truncated { tp, from, to, high_watermark, follower } => {
-                tp.feed(c);
-                from.feed(c);
-                to.feed(c);
-                high_watermark.feed(c);
-                follower.feed(c);
-            }
-            Self::HighWatermark { tp, offset, epoch, leader, isr, maximal, end } => {
-                tp.feed(c);
-                offset.feed(c);
-                epoch.feed(c);
-                leader.feed(c);
-                c.u64(isr.0);
-                c.u64(maximal.0);
-                end.feed(c);
-            }
-            Self::ProduceAnswered { tp, base, last, acks, error, duplicate } => {
-                tp.feed(c);
-                base.feed(c);
-                last.feed(c);
-                c.u8(acks as u8);
-                c.u16(error as u16);
-                duplicate.feed(c);
-            }
-            Self::ClientError { api, error, node } => {
-                c.u8(api);
-                c.u16(error as u16);
-                node.feed(c);
-            }
-            Self::Acked { tp, base, records, sequence } => {
-                tp.feed(c);
-                base.feed(c);
-                c.u32(records);
-                sequence.feed(c);
-            }
-            Self::SendFailed { tp, records, error } => {
-                tp.feed(c);
-                c.u32(records);
-                c.u16(error as u16);
-            }
-            Self::Retried { tp, sequence, attempt } => {
-                tp.feed(c);
-                sequence.feed(c);
-                c.u32(attempt);
-            }
-            Self::ProducerEpochBumped { producer, epoch } => {
-                producer.feed(c);
-                epoch.feed(c);
-            }
-            Self::ProducerFatal { error } => {
-                c.u16(error as u16);
-            }
-            Self::Position { tp, offset, reset } => {
-                tp.feed(c);
-                offset.feed(c);
-                reset.feed(c);
-            }
-            Self::Fencing { broker, fenced } => {
-                broker.feed(c);
-                fenced.feed(c);
-            }
-            Self::Registration { broker, epoch, error } => {
-                broker.feed(c);
-                epoch.feed(c);
-                c.u16(error as u16);
-            }
-            Self::Quorum { node, epoch, role } => {
-                node.feed(c);
-                c.u32(epoch as u32);
-                c.u8(role as u8);
-            }
-            Self::Controller { node, epoch, active } => {
-                node.feed(c);
-                c.u32(epoch as u32);
-                active.feed(c);
-            }
-            Self::MetadataApplied { offset, history } => {
-                offset.feed(c);
-                c.u64(history);
-            }
-            Self::Recovered { clean } => {
-                clean.feed(c);
-            }
-            Self::RegistrationTimedOut { broker } => {
-                broker.feed(c);
-            }
-            Self::PartitionAssigned { group, tp, generation } => {
-                c.u32(group);
-                tp.feed(c);
-                c.u32(generation as u32);
-            }
-            Self::PartitionRevoked { group, tp, lost } => {
-                c.u32(group);
-                tp.feed(c);
-                lost.feed(c);
-            }
-            Self::MemberStarts { group, tp, offset } | Self::OffsetCommitted { group, tp, offset } => {
-                c.u32(group);
-                tp.feed(c);
-                offset.feed(c);
-            }
-            Self::Connection { node, up } => {
-                node.feed(c);
-                up.feed(c);
-            }
-            Self::Note { tag, value } => {
-                c.u32(tag);
-                c.i64(value);
-            }
-            Self::LogOpened { tp, end, high_watermark } => {
-                tp.feed(c);
-                end.feed(c);
-                high_watermark.feed(c);
-            }
-            Self::TransactionState { tp, id, producer, epoch, state, stored } => {
-                tp.feed(c);
-                c.u32(id);
-                producer.feed(c);
-                epoch.feed(c);
-                c.u8(state);
-                stored.feed(c);
-            }
-            Self::CompletionStopped { tp, id, producer, epoch } => {
-                tp.feed(c);
-                c.u32(id);
-                producer.feed(c);
-                epoch.feed(c);
-            }
-            Self::MarkerArrived { tp, producer, epoch, commit } => {
-                tp.feed(c);
-                producer.feed(c);
-                epoch.feed(c);
-                commit.feed(c);
-            }
-            Self::TransactionEnded { fate, rows } => {
-                c.u8(fate as u8);
-                c.u32(rows);
-            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod chain;
 mod event;
+mod event_feed;
 mod fixes;
 mod foreign;
 mod ids;

@@ -28,6 +28,7 @@ mod evidence;
 mod excuse;
 mod explain;
 mod groups;
+mod jobs;
 mod layer;
 mod ledger;
 mod liveness;
@@ -46,6 +47,7 @@ pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
 pub use groups::GroupLaw;
+pub use jobs::{CAUSES, Downtime, JobAccount, JobTally};
 pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
@@ -168,6 +170,8 @@ pub struct Judge {
     pub stalls: Stalls,
     /// What each producer's side comes to.
     pub tally: Tally,
+    /// How jobs fared.
+    pub jobs: JobTally,
     /// What occurred, how often.
     pub coverage: Coverage,
 }
@@ -188,6 +192,7 @@ impl Judge {
             excuses: Excuses::default(),
             stalls: Stalls::new(cast),
             tally: Tally::new(cast),
+            jobs: JobTally::default(),
             coverage: Coverage::default(),
         }
     }
@@ -229,6 +234,7 @@ impl Observer for Judge {
         if !of_a_batch {
             self.tally.event(at, id, cause, process, event);
             self.excuses.event(at, id, cause, process, event);
+            self.jobs.event(at, id, cause, process, event);
         }
         self.replication.event(at, id, cause, process, event);
         match self.replication.told.take() {

@@ -3,11 +3,11 @@
 use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
-use crate::judge::{Account, Billing, Findings, LayerCount, Results, Scopes, Stalls, Wrong};
+use crate::judge::{Account, Billing, CAUSES, Findings, LayerCount, Results, Scopes, Stalls, Wrong};
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
 use crate::show::outcome::{
-    Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Scope, Stall,
+    Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, Restart, SCHEMA, Scope, Stall,
     Transactions, Value, Verdict, Violation, Work, WrongResult,
 };
 use crate::world::Digest;
@@ -60,6 +60,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         scopes: results.scopes.iter().map(|(name, s)| (name.clone(), scope(*s))).collect(),
         values: values(run, &results),
         jobs: jobs(run),
+        restarts: restarts(run),
         producers: producers(run),
         stalls: stalls(run, &judge.stalls),
         liveness: liveness(run, &findings),
@@ -172,9 +173,36 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
         };
         let restarts = master.map_or(0, |m| u64::from(m.restarted));
         let checkpoint = master.and_then(|m| m.completed).map_or(0, |id| id.0.max(0) as u64);
-        (job.name.clone(), Job { state: state.into(), restarts, checkpoint })
+        let account = run.seen.judge.jobs.of(number);
+        let down = account.downtimes.iter().map(|d| d.until.unwrap_or(run.world.now()).since(d.at).0 / 1_000_000);
+        let of = Job {
+            state: state.into(),
+            restarts,
+            checkpoint,
+            checkpoints_failed: account.failed,
+            commits_dropped: account.commits_dropped,
+            longest_down_ms: down.max().unwrap_or(0),
+        };
+        (job.name.clone(), of)
     };
     run.scenario.jobs.iter().zip(0..).map(one).collect()
+}
+fn restarts(run: &Run) -> Vec<Restart> {
+    let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
+    let of = |(job, number): (&crate::scenario::data::Job, u16)| {
+        let downtimes = run.seen.judge.jobs.of(number).downtimes.into_iter();
+        let name = job.name.clone();
+        downtimes.map(move |d| Restart {
+            at_ms: ms(d.at),
+            job: name.clone(),
+            why: CAUSES.get(usize::from(d.cause)).copied().unwrap_or_default().to_owned(),
+            restored_ms: ms(d.until.unwrap_or(run.world.now())),
+            checkpoint: d.restored.max(0) as u64,
+        })
+    };
+    let mut all: Vec<_> = run.scenario.jobs.iter().zip(0..).flat_map(of).collect();
+    all.sort_by_key(|r| r.at_ms);
+    all
 }
 fn producers(run: &Run) -> BTreeMap<String, Producer> {
     let apps = run.scenario.applications.iter().zip(&run.stage.applications);

@@ -39,6 +39,15 @@ pub const TRACED: &[&str] = &[
     "transaction-committed",
     "transaction-aborted",
     "transaction-unknown",
+    "checkpoint-triggered",
+    "checkpoint-completed",
+    "checkpoint-failed",
+    "job-running",
+    "job-failing",
+    "job-ended",
+    "job-failed",
+    "commit-dropped",
+    "task-manager-lost",
 ];
 /// A fault has begun.
 pub const FAULT_BEGINS: &str = "fault-begins";

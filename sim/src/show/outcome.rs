@@ -197,6 +197,12 @@ pub struct Job {
     pub restarts: u64,
     /// The newest completed checkpoint; 0 for none.
     pub checkpoint: u64,
+    /// Checkpoints that failed or never began.
+    pub checkpoints_failed: u64,
+    /// Transactions whose commit was refused: swallowed, and the job went on (7.3).
+    pub commits_dropped: u64,
+    /// The longest time without all its tasks, ms; to the end of the run if they did not come back.
+    pub longest_down_ms: u64,
 }
 /// A producer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -258,8 +264,11 @@ pub struct Restart {
     pub job: String,
     /// Why.
     pub why: String,
-    /// When it was restored, in ms.
+    /// When it was restored, in ms; the end of the run if it was not.
     pub restored_ms: u64,
+    /// From which checkpoint; 0 for none.
+    #[serde(default)]
+    pub checkpoint: u64,
 }
 /// A liveness check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -55,10 +55,18 @@ impl Display for Outcome {
                 }),
             ),
             table(
-                ["job", "state", "restarts", "checkpoint"],
-                self.jobs
-                    .iter()
-                    .map(|(name, j)| [name.clone(), j.state.clone(), j.restarts.to_string(), j.checkpoint.to_string()]),
+                ["job", "state", "restarts", "checkpoint", "failed", "commits dropped", "longest down"],
+                self.jobs.iter().map(|(name, j)| {
+                    let of = [j.restarts, j.checkpoint, j.checkpoints_failed, j.commits_dropped];
+                    let [a, b, c, d] = of.map(|n| n.to_string());
+                    [name.clone(), j.state.clone(), a, b, c, d, seconds(j.longest_down_ms)]
+                }),
+            ),
+            table(
+                ["restart", "at", "until", "from checkpoint", "why"],
+                self.restarts.iter().map(|r| {
+                    [r.job.clone(), seconds(r.at_ms), seconds(r.restored_ms), r.checkpoint.to_string(), r.why.clone()]
+                }),
             ),
             table(
                 ["exactly once", "state", "sink", "reader"],

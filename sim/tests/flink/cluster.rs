@@ -158,6 +158,16 @@ impl Cluster {
         let ledger = &self.run.seen.judge.ledger;
         u64::from(ledger.len()) - ledger.count(Sent::POISON)
     }
+    /// How often an event has occurred.
+    pub fn events(&mut self, name: &str) -> u64 {
+        self.run.seen.judge.coverage.settle();
+        self.run.seen.judge.coverage.events.get(name).copied().unwrap_or(0)
+    }
+    /// How far the job's sources are, over all TaskManagers.
+    pub fn position(&self) -> i64 {
+        let managers = self.task_managers.iter().filter_map(|p| self.run.world.process(*p)?.task_manager());
+        managers.map(|m| m.position(JobId(0))).sum()
+    }
     /// The committed rows of a topic, partition after partition.
     pub fn committed(&self, topic: u16) -> Vec<Row> {
         let mut rows = Vec::new();

@@ -27,6 +27,12 @@ fn a_job_copies_what_passes_its_filter() {
         assert_eq!(cluster.job().state(), JobState::Running);
         assert!(cluster.job().completed >= Some(CheckpointId(5)), "{:?}", cluster.job().completed);
         assert_eq!(cluster.job().restarted, 0);
+        assert!(cluster.job().runs());
+        let job = ["job-running", "job-failing", "job-failed", "task-manager-lost", "commit-dropped"];
+        assert_eq!(job.map(|name| cluster.events(name)), [1, 0, 0, 0, 0]);
+        assert_eq!(cluster.events("checkpoint-completed"), u64::from(cluster.job().completions));
+        assert!(cluster.events("checkpoint-triggered") >= cluster.events("checkpoint-completed"));
+        assert_eq!(cluster.position(), cluster.committed(0).len() as i64);
     }
 }
 
@@ -42,9 +48,13 @@ fn a_killed_task_manager_costs_duplicates_or_nothing() {
         cluster.inject(&Fault::Start(victim));
         cluster.rest();
         let (all, different) = cluster.read();
-        let job = cluster.job();
-        assert!(job.restarted >= 1);
+        assert!(cluster.job().restarted >= 1);
         assert_eq!(different, cluster.wanted(), "{guarantee:?}: nothing is lost");
+        let (runs, restarts) = (cluster.events("job-running"), u64::from(cluster.job().restarted));
+        // Attempts that were deployed onto the dead TaskManager never ran.
+        assert!(runs >= 2 && cluster.events("job-failing") >= restarts && restarts >= runs - 1);
+        assert!(cluster.events("task-manager-lost") >= 1, "a broken channel at least");
+        assert_eq!(cluster.events("commit-dropped"), 0);
         match guarantee {
             ExactlyOnce => assert_eq!(all, different, "nothing comes twice"),
             _ => assert!(all > different, "what was replayed comes twice"),

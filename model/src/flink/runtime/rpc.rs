@@ -153,6 +153,12 @@ pub enum Cause {
     Checkpoint,
     /// An event of its operator's coordinator was lost (A11).
     EventLost,
+    /// No slot is to be had (`NoResourceAvailableException`).
+    NoResource,
+    /// A sink's writer could not open its next transaction.
+    Open,
+    /// A committer threw: its commit failed for a reason that it does not know, or too often.
+    Commit,
 }
 
 /// Between an operator's coordinator and its subtasks.

@@ -5,10 +5,10 @@ use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
 use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
-use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Lane, Millis, Port, SimTime, SmallMap};
+use crate::base::{Addr, ConnEvent, ConnId, Cx, Event, Input, Lane, Millis, Port, SimTime, SmallMap};
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Where it takes calls.
@@ -21,6 +21,8 @@ pub const DATA: Port = Port(3);
 const READING: Port = Port(4);
 /// The first task's port.
 const TASKS: u16 = 16;
+/// [`Event::TaskManagerLost`]: a channel broke (H6).
+const BROKEN_CHANNEL: u8 = 2;
 /// Wait between two tries to register.
 const REGISTER_AGAIN: Millis = Millis(10_000);
 
@@ -97,6 +99,11 @@ impl TaskManager {
     /// Its tasks.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().flatten().map(|t| &**t)
+    }
+    /// The sum of the next offsets of what a job's sources read here: how far they are.
+    pub fn position(&self, job: JobId) -> i64 {
+        let tasks = self.tasks().filter(|t| t.id().subtask.job == job && !t.is_closing());
+        tasks.flat_map(|t| t.splits()).filter_map(|split| split.next).map(|next| next.0).sum()
     }
     fn place_of(port: Port) -> Option<(usize, bool)> {
         let n = port.0.checked_sub(TASKS)?;
@@ -529,9 +536,14 @@ impl TaskManager {
                     return;
                 };
                 self.readers.remove(&from);
+                let mut told = BTreeSet::new();
                 for place in 0..self.tasks.len() {
                     let broken = |t: &Task| t.inputs.channels.iter().any(|c| c.from == from && !c.ended);
-                    if self.tasks[place].as_ref().is_some_and(|t| broken(t)) {
+                    let of = self.tasks[place].as_ref().filter(|t| !t.is_closing() && broken(t));
+                    if let Some(job) = of.map(|t| t.id().subtask.job.0) {
+                        if told.insert(job) {
+                            cx.emit(Event::TaskManagerLost { job, signal: BROKEN_CHANNEL });
+                        }
                         self.end(place, ExecutionState::Failed(Cause::ChannelBroken), cx);
                     }
                 }

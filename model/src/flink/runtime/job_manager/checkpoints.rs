@@ -4,7 +4,7 @@ use super::super::ids::{AttemptId, ResourceId};
 use super::super::rpc::{Cause, Note, OperatorEvent};
 use super::super::state::{Restored, Snapshot, State};
 use super::job::{JobMaster, Want};
-use crate::base::Millis;
+use crate::base::{Event, Millis};
 use crate::flink::barrier::Barrier;
 use crate::flink::checkpoint::events::{EventEffect, Ticket};
 use crate::flink::checkpoint::{CheckpointCoordinator, CheckpointId, Effect, Reason, TaskIndex};
@@ -43,6 +43,7 @@ impl JobMaster {
                 let timestamp = self.coordinator.as_ref().and_then(|c| c.timestamp(id)).unwrap_or(now);
                 let Some(checkpointing) = self.graph().checkpointing else { return };
                 let barrier = Barrier { id, timestamp, kind: checkpointing.barriers };
+                wants.push(Want::Emit(Event::CheckpointTriggered { job: self.number(), id: id.0 }));
                 for (attempt, manager) in tasks.into_iter().filter_map(|task| self.running(task)) {
                     wants.push(Want::Trigger(manager, attempt, barrier));
                 }
@@ -69,9 +70,18 @@ impl JobMaster {
                     wants.push(Want::FailTask(attempt, Cause::Checkpoint));
                 }
             }
-            Effect::Completed(completed) => self.completed = Some(completed.id),
-            // Savepoints have no user yet; a failed checkpoint has been told to whom it concerns.
-            Effect::Failed(..) | Effect::RequestDone(..) | Effect::RequestFailed(..) | Effect::Unknown(_) => {}
+            Effect::Completed(completed) => {
+                self.completed = Some(completed.id);
+                self.completions += 1;
+                wants.push(Want::Emit(Event::CheckpointCompleted { job: self.number(), id: completed.id.0 }));
+            }
+            Effect::Failed(id, reason) => {
+                let id = id.map_or(-1, |id| id.0);
+                let reason = reason as u8;
+                wants.push(Want::Emit(Event::CheckpointFailed { job: self.number(), id, reason }));
+            }
+            // Savepoints have no user yet.
+            Effect::RequestDone(..) | Effect::RequestFailed(..) | Effect::Unknown(_) => {}
         }
     }
     fn notify(&self, tasks: &[TaskIndex], note: impl Fn(AttemptId) -> Note, wants: &mut Vec<Want>) {
@@ -205,6 +215,7 @@ impl JobMaster {
     /// The subtasks that are about to be restored: their enumerators are reset with them, pending checkpoints are given up.
     pub(super) fn restore(&mut self, subtasks: &[(u16, u16)], now: Millis, wants: &mut Vec<Want>) {
         self.coordinate(now, wants, |c, out| c.abort_all(Reason::JobFailoverRegion, now, out));
+        self.restored_from = self.coordinator.as_ref().and_then(|c| c.store().latest()).map(|latest| latest.id);
         for number in 0..self.enumerators.len() {
             let latest = self.coordinator.as_ref().and_then(|c| c.store().latest());
             let kept = match latest.and_then(|l| l.coordinators.get(&number)).map(|s| &**s) {

@@ -6,7 +6,7 @@ use super::super::ids::{AttemptId, ChannelId, JobId, ResourceId, SubtaskId};
 use super::super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
 use super::super::state::State;
 use super::enumerator::Enumerator;
-use crate::base::{Addr, Millis, Stream};
+use crate::base::{Addr, Event, Millis, Stream};
 use crate::flink::barrier::Barrier;
 use crate::flink::checkpoint::events::Ticket;
 use crate::flink::checkpoint::{self, CheckpointCoordinator, CheckpointId, TaskIndex};
@@ -83,6 +83,8 @@ pub enum Want {
     FailTask(AttemptId, Cause),
     /// The whole job failed and started again.
     FailJob,
+    /// Trace and laws told.
+    Emit(Event),
 }
 
 /// A JobMaster.
@@ -98,6 +100,10 @@ pub struct JobMaster {
     pub(super) enumerators: Vec<Enumerator>,
     /// The newest completed checkpoint.
     pub completed: Option<CheckpointId>,
+    /// How many have completed.
+    pub completions: u32,
+    /// What it was restored from last.
+    pub(super) restored_from: Option<CheckpointId>,
     state: JobState,
     executions: BTreeMap<(u16, u16), Execution>,
     /// Its slots, by index of the subtasks in them.
@@ -137,6 +143,8 @@ impl JobMaster {
             coordinator,
             enumerators,
             completed: None,
+            completions: 0,
+            restored_from: None,
             state: JobState::Created,
             executions: graph.subtasks().map(|s| (s, created)).collect(),
             slots: vec![None; usize::from(graph.slots())],
@@ -147,6 +155,18 @@ impl JobMaster {
     /// What it is at.
     pub const fn state(&self) -> JobState {
         self.state
+    }
+    /// Whether all of its tasks run.
+    pub fn runs(&self) -> bool {
+        self.executions.values().all(|e| e.stage == Stage::Told(ExecutionState::Running))
+    }
+    /// Whether it will not run again.
+    pub const fn is_over(&self) -> bool {
+        matches!(self.state, JobState::Failed | JobState::Finished)
+    }
+    /// Its number.
+    pub(super) const fn number(&self) -> u16 {
+        self.id.0
     }
     /// Its graph.
     pub const fn graph(&self) -> &Arc<JobGraph> {
@@ -272,26 +292,29 @@ impl JobMaster {
         let canceling = execution.stage == Stage::Canceling;
         match state {
             ExecutionState::Initializing | ExecutionState::Running if canceling => {}
-            ExecutionState::Failed(_) if !canceling => {
+            ExecutionState::Failed(cause) if !canceling => {
                 execution.stage = Stage::Told(state);
-                self.fail(attempt, now, wants);
+                self.fail(attempt, cause, now, wants);
             }
             _ => execution.stage = Stage::Told(state),
         }
         self.tell_coordinator((attempt.subtask.vertex, attempt.subtask.index));
         if state == ExecutionState::Running && !canceling {
             self.reader_runs(attempt, now, wants);
+            if self.runs() {
+                let restored = self.restored_from.map_or(-1, |id| id.0);
+                wants.push(Want::Emit(Event::JobRunning { job: self.id.0, restarts: self.restarted, restored }));
+            }
         }
         if self.executions.values().all(|e| e.stage == Stage::Told(ExecutionState::Finished)) {
             self.state = JobState::Finished;
+            wants.push(Want::Emit(Event::JobEnded { job: self.id.0, failed: false }));
             self.coordinate(now, wants, |c, out| c.shutdown(now, out));
         }
         true
     }
     /// A task has failed: its region is canceled, and started again when the strategy says so (F1, F3).
-    fn fail(&mut self, failed: AttemptId, now: Millis, wants: &mut Vec<Want>) {
-        let random = &mut self.random;
-        let verdict = self.restarts.failure(now, || random.bits());
+    fn fail(&mut self, failed: AttemptId, cause: Cause, now: Millis, wants: &mut Vec<Want>) {
         let subtask = (failed.subtask.vertex, failed.subtask.index);
         if let Some(index) = self.index(subtask) {
             self.coordinate(now, wants, |c, out| c.task_failed_and_stop(index, now, out));
@@ -300,9 +323,19 @@ impl JobMaster {
         for (vertex, index) in self.topology.restart(task, None) {
             self.cancel((vertex as u16, index as u16), wants);
         }
-        self.state = match verdict.delay {
+        self.failed(cause, now, wants);
+    }
+    /// The strategy says when it is tried again, if at all.
+    fn failed(&mut self, cause: Cause, now: Millis, wants: &mut Vec<Want>) {
+        let job = self.id.0;
+        wants.push(Want::Emit(Event::JobFailing { job, cause: cause as u8 }));
+        let random = &mut self.random;
+        self.state = match self.restarts.failure(now, || random.bits()).delay {
             Some(delay) => JobState::Restarting { until: now + delay },
-            None => JobState::Failed,
+            None => {
+                wants.push(Want::Emit(Event::JobEnded { job, failed: true }));
+                JobState::Failed
+            }
         };
     }
     fn cancel(&mut self, subtask: (u16, u16), wants: &mut Vec<Want>) {
@@ -330,17 +363,15 @@ impl JobMaster {
         if let Some((manager, _)) = slot {
             wants.push(Want::Cancel(manager, attempt));
         }
-        self.fail(attempt, now, wants);
+        self.fail(attempt, cause, now, wants);
     }
     /// The whole job is failed: every task is stopped, and all begin again from the newest checkpoint (F2).
     pub fn fail_job(&mut self, now: Millis, wants: &mut Vec<Want>) {
-        let random = &mut self.random;
-        let verdict = self.restarts.failure(now, || random.bits());
         self.coordinate(now, wants, |c, out| c.stop(now, out));
         for subtask in self.executions.keys().copied().collect::<Vec<_>>() {
             self.cancel(subtask, wants);
         }
-        self.state = verdict.delay.map_or(JobState::Failed, |delay| JobState::Restarting { until: now + delay });
+        self.failed(Cause::Checkpoint, now, wants);
     }
     /// A call to a TaskManager about a task has failed for good: the task counts as failed, or as gone if it was to stop.
     pub fn call_failed(&mut self, attempt: AttemptId, now: Millis, wants: &mut Vec<Want>) {
@@ -349,7 +380,7 @@ impl JobMaster {
             execution.stage = Stage::Told(ExecutionState::Canceled);
         } else {
             execution.stage = Stage::Told(ExecutionState::Failed(Cause::Unreachable));
-            self.fail(attempt, now, wants);
+            self.fail(attempt, Cause::Unreachable, now, wants);
         }
     }
     /// A TaskManager is lost: its slots are gone, what ran there has failed at once (H4).
@@ -364,11 +395,9 @@ impl JobMaster {
         }
     }
     /// No slot is to be had: that is a failure too (R1.4).
-    pub fn no_resource(&mut self, now: Millis) {
+    pub fn no_resource(&mut self, now: Millis, wants: &mut Vec<Want>) {
         if self.state == JobState::Scheduling {
-            let random = &mut self.random;
-            let verdict = self.restarts.failure(now, || random.bits());
-            self.state = verdict.delay.map_or(JobState::Failed, |delay| JobState::Restarting { until: now + delay });
+            self.failed(Cause::NoResource, now, wants);
         }
     }
     /// Prepares what has stopped for its next attempt, once the delay is over and everything has stopped (F3).

@@ -11,7 +11,7 @@ use super::graph::JobGraph;
 use super::ids::{AttemptId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Master, Note, Rpc};
-use crate::base::{ConnId, Cx, Input, Lane, Millis, Port, SimTime};
+use crate::base::{ConnId, Cx, Event, Input, Lane, Millis, Port, SimTime};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::checkpoint::events::Ticket;
 use crate::flink::heartbeat::{self, Beat, HeartbeatConfig, HeartbeatManager};
@@ -39,6 +39,10 @@ pub struct JobManagerConfig {
     /// cluster does not wait for TaskManagers (R1.4).
     pub patient_for: Millis,
 }
+
+/// [`Event::TaskManagerLost`]: by the heartbeat timeout, or unreachable.
+const SILENT: u8 = 0;
+const UNREACHABLE: u8 = 1;
 
 /// What a call of its own was about.
 #[derive(Clone, Copy, Debug)]
@@ -210,7 +214,7 @@ impl JobManager {
                     Ended::TimedOut => heartbeat::Call::Failed,
                 };
                 if self.of(master).called(id, called).is_some() {
-                    self.lost_by(master, id, cx);
+                    self.lost_by(master, id, UNREACHABLE, cx);
                 }
             }
             Asked::Slot(slot) if how != Ended::Answered(true) => self.resources.free(id, slot, now),
@@ -264,14 +268,20 @@ impl JobManager {
                             line.ask(Call::Heartbeat(master), Asked::Heartbeat(master), cx);
                         }
                     }
-                    Beat::TimedOut(id) | Beat::Unreachable(id) => self.lost_by(master, id, cx),
+                    Beat::TimedOut(id) => self.lost_by(master, id, SILENT, cx),
+                    Beat::Unreachable(id) => self.lost_by(master, id, UNREACHABLE, cx),
                     Beat::Answer(_) => {}
                 }
             }
         }
     }
     /// One of them has lost a TaskManager: the ResourceManager's verdict holds for every job, a JobMaster's for its own (H3a).
-    fn lost_by<W>(&mut self, master: Master, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
+    fn lost_by<W>(&mut self, master: Master, id: ResourceId, signal: u8, cx: &mut Cx<'_, Message, W>) {
+        let job = match master {
+            Master::Resource => u16::MAX,
+            Master::Job(job) => job.0,
+        };
+        cx.emit(Event::TaskManagerLost { job, signal });
         match master {
             Master::Resource => self.lose(id, cx),
             Master::Job(job) => self.lose_for(job, id, cx),
@@ -311,7 +321,7 @@ impl JobManager {
             }
         }
         for job in self.resources.unfulfillable(now) {
-            self.jobs[usize::from(job.0)].master.no_resource(now);
+            self.with_job(job, cx, |job, wants| job.no_resource(now, wants));
         }
     }
     fn carry_out<W>(&mut self, wants: Vec<Want>, job: JobId, cx: &mut Cx<'_, Message, W>) {
@@ -340,6 +350,7 @@ impl JobManager {
                         line.tell(note, cx);
                     }
                 }
+                Want::Emit(event) => cx.emit(event),
                 Want::FailTask(attempt, cause) => {
                     let now = cx.millis();
                     self.with_job(job, cx, |job, wants| job.fail_task(attempt, cause, now, wants));

@@ -154,7 +154,7 @@ impl Task {
                     Link::Operator(Operator::new(config, groups, kept))
                 }
                 Kind::Sink(config) => {
-                    let place = Place { subtask: subtask.index, parallelism: vertex.parallelism };
+                    let place = Place { job: subtask.job, subtask: subtask.index, parallelism: vertex.parallelism };
                     let kept = restored.map(|r| (r.checkpoint, r.of(number)));
                     task.sinks.push(Sink::new(config, place, kept, cx));
                     Link::Sink(task.sinks.len() - 1)
@@ -220,6 +220,10 @@ impl Task {
         self.noticed(notices, cx);
         cx.wake_port(self.port, Some(cx.now));
     }
+    /// Whether its thread has left the loop.
+    pub const fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
     /// Where its source stands.
     pub fn splits(&self) -> &[Split] {
         self.source.as_ref().map_or(&[], SourceReader::splits)
@@ -245,7 +249,7 @@ impl Task {
             }
             let waited = sink.is_waiting();
             let at = sink.run(cx);
-            if waited && !sink.is_waiting() || sink.is_failed() || self.closing.is_some() && sink.closed() {
+            if waited && !sink.is_waiting() || sink.failed().is_some() || self.closing.is_some() && sink.closed() {
                 cx.wake_port(self.port, Some(cx.now));
             }
             at
@@ -270,11 +274,8 @@ impl Task {
         if let Some(state) = self.closing {
             return if self.sinks.iter().all(Sink::closed) { Turn::Over(state) } else { Turn::Idle };
         }
-        let failed = if self.sinks.iter().any(Sink::is_failed) {
-            Some(Cause::Send)
-        } else {
-            self.source.as_ref().filter(|s| s.is_failed()).map(|_| Cause::Source)
-        };
+        let of_source = || self.source.as_ref().filter(|s| s.is_failed()).map(|_| Cause::Source);
+        let failed = self.sinks.iter().find_map(Sink::failed).or_else(of_source);
         if let Some(cause) = failed {
             self.close(ExecutionState::Failed(cause), cx);
             return Turn::Again;

@@ -6,6 +6,8 @@ mod transactional;
 pub use transactional::SinkState;
 
 use super::super::graph::SinkConfig;
+use super::super::ids::JobId;
+use super::super::rpc::Cause;
 use super::super::state::OperatorState;
 use crate::base::{Cx, Input, Millis, Row, SimTime};
 use crate::flink::checkpoint::CheckpointId;
@@ -18,6 +20,8 @@ use transactional::Transactional;
 /// Which subtask of a sink it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
+    /// Of which job.
+    pub job: JobId,
     /// Its index.
     pub subtask: u16,
     /// How many there are.
@@ -81,11 +85,11 @@ impl Sink {
             Self::Transactional(sink) => sink.is_waiting(),
         }
     }
-    /// Whether something went wrong: the next call throws.
-    pub const fn is_failed(&self) -> bool {
+    /// What went wrong, if something did: the next call throws.
+    pub fn failed(&self) -> Option<Cause> {
         match self {
-            Self::Plain(sink) => sink.is_failed(),
-            Self::Transactional(sink) => sink.is_failed(),
+            Self::Plain(sink) => sink.is_failed().then_some(Cause::Send),
+            Self::Transactional(sink) => sink.failed(),
         }
     }
     /// The task ends otherwise than by the death of its process.

@@ -4,15 +4,17 @@
 //! block the task's thread, one call after the other.
 
 use super::super::super::graph::SinkConfig;
+use super::super::super::rpc::Cause;
 use super::super::super::state::OperatorState;
 use super::Place;
 use super::plain::target;
-use crate::base::{Cx, Fixes, Input, Millis, ProducerEpoch, ProducerId, Row, SimTime};
+use crate::base::{Cx, Event, Fixes, Input, Millis, ProducerEpoch, ProducerId, Row, SimTime};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::{
     CommitException, KafkaCommittable, KafkaWriterState, TransactionalName, TransactionalWriter,
 };
 use crate::flink::sink::{Answer, Committer, CommitterConfig, CommitterState, WriterGuard};
+use crate::kafka::ErrorCode;
 use crate::kafka::client::java::{Call, Dice, Failure, JavaProducer, ProducerEvent, ProducerIdAndEpoch};
 use crate::kafka::messages::Message;
 use crate::kafka::placement::MadeUpId;
@@ -76,7 +78,9 @@ pub struct Transactional {
     /// How many producers there have been, for their streams.
     made: u32,
     flushing: Option<u64>,
-    failed: bool,
+    failed: Option<Cause>,
+    /// What the committer has swallowed and nobody has heard of yet.
+    dropped: Vec<(CheckpointId, ErrorCode)>,
     closing: bool,
 }
 
@@ -98,7 +102,9 @@ impl Transactional {
             .collect();
         // Of several predecessors the first one's prefix is scanned besides the own: they are one job's.
         let before = kept.first().map(|state| state.writer.clone());
-        let committed: Vec<_> = kept.iter().map(|state| state.committer.clone()).collect();
+        // Their producers are gone: each transaction is resumed by producer id and epoch.
+        let recovered = |state: &&SinkState| state.committer.clone().map(KafkaCommittable::recovered);
+        let committed: Vec<_> = kept.iter().map(recovered).collect();
         let committer_config = CommitterConfig { retries: config.committer_retries, checkpointing: true };
         let committer = match restored {
             Some((id, _)) => Committer::restore(committer_config, &committed, id),
@@ -116,7 +122,8 @@ impl Transactional {
             pool: Vec::new(),
             made: 0,
             flushing: None,
-            failed: false,
+            failed: None,
+            dropped: Vec::new(),
             closing: false,
         };
         sink.go_on(cx);
@@ -128,7 +135,9 @@ impl Transactional {
     pub(super) fn write(&mut self, rows: &[Row], now: Millis) {
         let Some(current) = self.pool.iter_mut().find(|p| p.used == Use::Current) else { return };
         for row in rows {
-            self.failed |= current.producer.send(self.config.topic, target(row), *row, now).is_err();
+            if current.producer.send(self.config.topic, target(row), *row, now).is_err() {
+                self.failed.get_or_insert(Cause::Send);
+            }
         }
         self.writer.iter_mut().for_each(TransactionalWriter::wrote);
     }
@@ -144,7 +153,9 @@ impl Transactional {
         let count = usize::from(committable.is_some());
         if let Some(announced) = self.guard.before_barrier(id, self.fixes, || count) {
             // Announced twice is a job's end (FLINK-25920).
-            self.failed |= self.committer.announced(announced).is_err();
+            if self.committer.announced(announced).is_err() {
+                self.failed.get_or_insert(Cause::Commit);
+            }
             if let Some(committable) = &committable {
                 self.committer.received(announced, committable.clone());
             }
@@ -171,7 +182,7 @@ impl Transactional {
             || self.writer.as_ref().is_none_or(|w| w.wants().is_some())
             || self.pool.iter().any(|p| p.producer.is_blocked())
     }
-    pub(super) const fn is_failed(&self) -> bool {
+    pub(super) const fn failed(&self) -> Option<Cause> {
         self.failed
     }
     /// A graceful end: the open transaction is aborted, what was prepared stays open (K7).
@@ -214,6 +225,10 @@ impl Transactional {
                 }
             }
             moved |= !self.closing && self.go_on(cx);
+            for (checkpoint, error) in self.dropped.drain(..) {
+                let (job, checkpoint, error) = (self.place.job.0, checkpoint.0, error.code());
+                cx.emit(Event::CommitDropped { job, checkpoint, error });
+            }
             if !moved {
                 return self.pool.iter().filter_map(|p| p.producer.deadline()).min();
             }
@@ -223,7 +238,7 @@ impl Transactional {
         match event {
             // Of a transaction that is prepared everything was acknowledged before.
             ProducerEvent::Failed { .. } | ProducerEvent::Threw if self.pool[at].used == Use::Current => {
-                self.failed = true
+                self.failed.get_or_insert(Cause::Send);
             }
             ProducerEvent::Flushed(number) => {
                 self.flushing.take_if(|n| n == number);
@@ -237,7 +252,7 @@ impl Transactional {
         let Some(writer) = self.writer.as_mut().filter(|_| self.pool[at].used == Use::Initializing) else { return };
         if result.is_err() {
             // `initTransactions` throws: the writer cannot be opened, or the snapshot fails.
-            self.failed = true;
+            self.failed.get_or_insert(Cause::Open);
             self.pool[at].used = Use::Discarded;
             return;
         }
@@ -247,7 +262,9 @@ impl Transactional {
         self.pool[at].used = if ready { Use::Current } else { Use::Free };
         if ready {
             self.pool[at].tried = false;
-            self.failed |= self.pool[at].producer.begin_transaction().is_err();
+            if self.pool[at].producer.begin_transaction().is_err() {
+                self.failed.get_or_insert(Cause::Open);
+            }
         }
     }
     fn committed(&mut self, at: usize, result: Result<(), Failure>) {
@@ -256,6 +273,10 @@ impl Transactional {
             Ok(()) => Answer::Done,
             Err(failure) => exception(failure).verdict(self.fixes),
         };
+        if let (Answer::KnownReason, Err(Failure::Code(error))) = (answer, result) {
+            let checkpoint = committing.offered[committing.answers.len()].name.checkpoint;
+            self.dropped.push((checkpoint, error));
+        }
         committing.answers.push(answer);
         self.pool[at].used = match answer {
             Answer::Done => Use::Free,
@@ -268,12 +289,14 @@ impl Transactional {
         }
         let answers = std::mem::take(&mut committing.answers);
         self.committing = None;
-        self.failed |= self.committer.answered(&answers, self.fixes).is_err();
+        if self.committer.answered(&answers, self.fixes).is_err() {
+            self.failed.get_or_insert(Cause::Commit);
+        }
     }
 
     /// Begins what the thread has to do next, if nothing is under way. True if something was begun.
     fn go_on<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {
-        if self.failed || self.pool.iter().any(|p| p.used == Use::Initializing) {
+        if self.failed.is_some() || self.pool.iter().any(|p| p.used == Use::Initializing) {
             return false;
         }
         if self.committing.is_none()
@@ -293,7 +316,9 @@ impl Transactional {
         let at = self.free(&name, cx);
         let pooled = &mut self.pool[at];
         pooled.used = Use::Initializing;
-        self.failed |= pooled.producer.init_transactions(cx.millis()).is_err();
+        if pooled.producer.init_transactions(cx.millis()).is_err() {
+            self.failed.get_or_insert(Cause::Open);
+        }
         true
     }
     fn commit_next<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {

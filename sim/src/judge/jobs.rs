@@ -1,0 +1,109 @@
+//! How jobs fared: their checkpoints, their failures and restarts, what their committers swallowed.
+
+use crate::world::Observer;
+use model::base::{Event, ProcessId, SimTime};
+
+/// A failure, until the job runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Downtime {
+    /// When it was noticed.
+    pub at: SimTime,
+    /// The first cause, by its place in [`CAUSES`].
+    pub cause: u8,
+    /// When all tasks ran again.
+    pub until: Option<SimTime>,
+    /// The checkpoint that they were restored from; -1 for none.
+    pub restored: i64,
+}
+/// What makes a job fail, in the order of `model::flink::runtime::rpc::Cause`.
+pub const CAUSES: [&str; 11] = [
+    "a channel to another TaskManager broke",
+    "a producer's partition was not found",
+    "a record could not be sent",
+    "the source's client gave up",
+    "the JobManager was lost",
+    "a TaskManager was lost",
+    "too many checkpoints failed",
+    "an event of a coordinator was lost",
+    "no slot is to be had",
+    "a sink's writer could not open a transaction",
+    "a committer threw",
+];
+
+/// One job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobAccount {
+    /// Times without all its tasks.
+    pub downtimes: Vec<Downtime>,
+    /// Checkpoints completed.
+    pub completed: u64,
+    /// Checkpoints that failed or never began.
+    pub failed: u64,
+    /// Transactions whose commit was refused and given up without a word to the job (7.3).
+    pub commits_dropped: u64,
+}
+
+/// All of them, by number.
+#[derive(Clone, Debug, Default)]
+pub struct JobTally {
+    jobs: Vec<JobAccount>,
+}
+impl JobTally {
+    /// The account of a job.
+    pub fn of(&self, job: u16) -> JobAccount {
+        self.jobs.get(usize::from(job)).cloned().unwrap_or_default()
+    }
+    fn at(&mut self, job: u16) -> &mut JobAccount {
+        let at = usize::from(job);
+        if self.jobs.len() <= at {
+            self.jobs.resize(at + 1, JobAccount::default());
+        }
+        &mut self.jobs[at]
+    }
+}
+impl Observer for JobTally {
+    fn event(&mut self, at: SimTime, _: u64, _: u64, _: ProcessId, event: &Event) {
+        match *event {
+            Event::CheckpointCompleted { job, .. } => self.at(job).completed += 1,
+            Event::CheckpointFailed { job, .. } => self.at(job).failed += 1,
+            Event::CommitDropped { job, .. } => self.at(job).commits_dropped += 1,
+            Event::JobFailing { job, cause } => {
+                let downtimes = &mut self.at(job).downtimes;
+                if downtimes.last().is_none_or(|d| d.until.is_some()) {
+                    downtimes.push(Downtime { at, cause, until: None, restored: -1 });
+                }
+            }
+            Event::JobRunning { job, restored, .. } => {
+                if let Some(down) = self.at(job).downtimes.last_mut().filter(|d| d.until.is_none()) {
+                    (down.until, down.restored) = (Some(at), restored);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::base::Nanos;
+
+    #[test]
+    fn a_downtime_lasts_from_its_first_failure_until_all_tasks_run() {
+        let mut tally = JobTally::default();
+        let mut at = SimTime::ZERO;
+        let mut tell = |event| {
+            at += Nanos::secs(1);
+            tally.event(at, 0, 0, ProcessId(0), &event);
+        };
+        tell(Event::JobRunning { job: 1, restarts: 0, restored: -1 });
+        tell(Event::JobFailing { job: 1, cause: 5 });
+        tell(Event::JobFailing { job: 1, cause: 8 });
+        tell(Event::JobRunning { job: 1, restarts: 2, restored: 7 });
+        let second = |n| SimTime::ZERO + Nanos::secs(n);
+        let down = Downtime { at: second(2), cause: 5, until: Some(second(4)), restored: 7 };
+        assert_eq!(tally.of(1).downtimes, [down]);
+        assert_eq!(tally.of(0), JobAccount::default());
+        assert!(CAUSES.iter().all(|c| !c.is_empty()));
+    }
+}
