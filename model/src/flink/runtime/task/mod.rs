@@ -263,7 +263,7 @@ impl Task {
             self.closing = Some(state);
             cx.wake_port(self.fetcher(), None);
             for i in 0..self.sinks.len() {
-                self.sinks[i].close();
+                self.sinks[i].close(cx.millis());
                 cx.wake_port(self.sink_port(i), Some(cx.now));
             }
             cx.wake_port(self.port, Some(cx.now));

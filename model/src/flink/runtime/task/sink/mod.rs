@@ -93,10 +93,10 @@ impl Sink {
         }
     }
     /// The task ends otherwise than by the death of its process.
-    pub fn close(&mut self) {
+    pub fn close(&mut self, now: Millis) {
         match self {
             Self::Plain(sink) => sink.close(),
-            Self::Transactional(sink) => sink.close(),
+            Self::Transactional(sink) => sink.close(now),
         }
     }
     /// Whether [`Sink::close`] is done.

@@ -186,7 +186,7 @@ impl Transactional {
         self.failed
     }
     /// A graceful end: the open transaction is aborted, what was prepared stays open (K7).
-    pub(super) fn close(&mut self) {
+    pub(super) fn close(&mut self, now: Millis) {
         self.closing = true;
         self.committing = None;
         self.writer.iter_mut().for_each(|w| {
@@ -194,9 +194,13 @@ impl Transactional {
         });
         for pooled in &mut self.pool {
             match pooled.used {
-                Use::Current if pooled.producer.abort_transaction(Millis::MAX).is_ok() => pooled.producer.close(),
+                Use::Current if pooled.producer.abort_transaction(now).is_ok() => pooled.producer.close(),
                 Use::Free => pooled.producer.close(),
-                _ => pooled.producer.drop_connections(),
+                // One that is fenced has nothing to abort; what is prepared belongs to the checkpoint.
+                _ => {
+                    pooled.producer.drop_connections();
+                    pooled.used = Use::Discarded;
+                }
             }
         }
     }
