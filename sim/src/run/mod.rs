@@ -96,7 +96,7 @@ pub struct Run {
     /// The scenario's time zero.
     pub origin: SimTime,
     workload_ended: Option<SimTime>,
-    /// Since when everything is at rest, and how much the logs held then.
+    /// Since when nothing has been written, and how much the logs hold.
     quiet: Option<(SimTime, i64)>,
     /// Events that nobody was there to send.
     pub unsent: u64,
@@ -339,6 +339,19 @@ impl Run {
             && evidence::jobs_behind(self).is_empty()
     }
 
+    /// Whether jobs have written what they had to: that is sure when nothing has been written for long enough.
+    fn is_quiet(&mut self, now: SimTime) -> bool {
+        if self.scenario.jobs.is_empty() {
+            return true;
+        }
+        let ends = evidence::ends(self);
+        let (since, before) = *self.quiet.get_or_insert((now, ends));
+        if before != ends {
+            self.quiet = Some((now, ends));
+        }
+        before == ends && now.since(since) >= jobs::quiet(&self.scenario)
+    }
+
     fn look(&mut self, life: &mut impl Lifecycle) {
         let now = self.world.now();
         self.next_look = now + LOOK;
@@ -356,20 +369,7 @@ impl Run {
             }
             Phase::Draining { since } => {
                 let bound = since + Nanos(self.scenario.drain.0.max(self.scenario.liveness.0));
-                if !self.at_rest() {
-                    self.quiet = None;
-                } else if !self.scenario.jobs.is_empty() {
-                    // A job that has read everything may have to write: so much is sure when nothing has for long enough.
-                    let ends = evidence::ends(self);
-                    if self.quiet.is_none_or(|(_, before)| before != ends) {
-                        self.quiet = Some((now, ends));
-                    }
-                }
-                let rest = match self.quiet {
-                    Some((from, _)) => now.since(from) >= jobs::quiet(&self.scenario),
-                    None => self.scenario.jobs.is_empty() && self.at_rest(),
-                };
-                if now >= bound || rest {
+                if now >= bound || self.is_quiet(now) && self.at_rest() {
                     self.phase = Phase::Over;
                 }
             }
