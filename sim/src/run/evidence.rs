@@ -95,9 +95,13 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
         run.stage.task_managers.iter().filter_map(|p| run.world.process(*p).and_then(Actor::task_manager)).collect();
     let image = newest_image(run);
     for (job, number) in run.scenario.jobs.iter().zip(0u16..) {
-        let state = manager.job(JobId(number)).map(JobMaster::state);
-        match state {
-            Some(JobState::Running) => {}
+        let master = manager.job(JobId(number));
+        match master.map(JobMaster::state) {
+            Some(JobState::Running) if master.is_some_and(JobMaster::runs) => {}
+            Some(JobState::Running) => {
+                behind.push(format!("job {}: not all of its tasks run", job.name));
+                continue;
+            }
             Some(JobState::Failed | JobState::Finished) => {
                 behind.push(format!("job {} has ended", job.name));
                 continue;

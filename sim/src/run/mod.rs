@@ -336,13 +336,16 @@ impl Run {
             && whole
             && evidence::caught_up(self)
             && evidence::gatekeepers_behind(self).is_empty()
-            && evidence::jobs_behind(self).is_empty()
     }
 
     /// Whether jobs have written what they had to: that is sure when nothing has been written for long enough.
     fn is_quiet(&mut self, now: SimTime) -> bool {
         if self.scenario.jobs.is_empty() {
             return true;
+        }
+        if !evidence::jobs_behind(self).is_empty() {
+            self.quiet = None;
+            return false;
         }
         let ends = evidence::ends(self);
         let (since, before) = *self.quiet.get_or_insert((now, ends));
