@@ -148,9 +148,6 @@ impl Rig {
             let answers = vec![Answer::Done; offered.len()];
             sink.committer.commit(offered);
             loop {
-                if sink.committer.wants_refresh() {
-                    sink.committer.table().refreshed(self.catalog.load());
-                }
                 if sink.committer.next(&mut self.files, self.fixes)?.is_none() {
                     break;
                 }
@@ -170,8 +167,8 @@ impl Rig {
             let Some(swap) = commit.attempt(table, &mut self.files, self.now, self.fixes)? else { break };
             let answer = self.swap(who, swap);
             if commit.answered(answer, table, &mut self.files, self.now, self.fixes)? == Next::Done {
-                let (_, now) = self.catalog.load();
-                commit.finish(&now, &mut self.files);
+                table.refreshed(self.catalog.load());
+                commit.finish(table, &mut self.files);
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! What the recordings do not reach: back-pressure, loss of power, merges at any time, and the race of failing views.
 
 use super::*;
-use crate::base::{Domain, Fixes, Millis, Row, Streams};
+use crate::base::{Domain, Fix, Fixes, Millis, Row, Streams};
 
 const ALL: Fixes = Fixes::ALL;
 
@@ -123,4 +123,22 @@ fn the_table_may_be_a_block_ahead_of_a_view_that_threw() {
         seen[pipeline.base.rows().count()] += 1;
     }
     assert!(seen[2] > 5 && seen[3] > 5, "V4b: {seen:?}");
+}
+
+#[test]
+fn equal_sums_of_different_blocks_are_both_kept() {
+    for (fixes, rows) in [(ALL, 2), (ALL.without(Fix::TargetKeyOfSourceBlock), 1)] {
+        let base = MergeTree::new(engine(RowKind::MergeTree), TableConfig::default());
+        let window = TableConfig { deduplication_window: 10, ..TableConfig::default() };
+        let view = View { target: Target::Sums(MergeTree::new(Summing, window)), ..sums(None) };
+        let mut pipeline = Pipeline { base, views: vec![view] };
+        let mut race = Streams(1).stream(Domain::Process, 0, "race");
+        let (one, same) = ([row(1, 2), row(1, 3)], [row(1, 3), row(1, 2)]);
+        for block in [one, same, one] {
+            let result =
+                pipeline.insert(&[&block], &InsertSettings::default(), ViewSettings::default(), &mut race, fixes);
+            assert_eq!(result, Ok(()));
+        }
+        assert_eq!(pipeline.views[0].target.count(), rows);
+    }
 }

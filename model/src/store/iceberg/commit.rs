@@ -5,7 +5,6 @@ use super::error::{Exception, SwapError};
 use super::expire::ExpireSnapshots;
 use super::file::Files;
 use super::manage::Manage;
-use super::metadata::TableMetadata;
 use super::producer::SnapshotProducer;
 use super::table::Table;
 use crate::base::{Fixes, Millis};
@@ -76,8 +75,7 @@ impl Commit {
         match swap {
             Ok(Some(swap)) => Ok(Some(swap)),
             Ok(None) => {
-                let as_it_is = table.metadata().clone();
-                self.finish(&as_it_is, files);
+                self.finish(table, files);
                 Ok(None)
             }
             Err(why) => Err(self.give_up(why, files, fixes)),
@@ -87,7 +85,7 @@ impl Commit {
     pub fn answered(
         &mut self,
         answer: Result<(), SwapError>,
-        table: &mut Table,
+        table: &Table,
         files: &mut Files,
         now: Millis,
         fixes: Fixes,
@@ -95,10 +93,7 @@ impl Commit {
         let metadata = table.metadata();
         let key = |name, default| metadata.property(name, default);
         match answer {
-            Ok(()) => {
-                table.committed();
-                Ok(Next::Done)
-            }
+            Ok(()) => Ok(Next::Done),
             Err(SwapError::CommitFailed) => {
                 let retries = key("commit.retry.num-retries", 4);
                 let total = key("commit.retry.total-timeout-ms", 1_800_000);
@@ -113,14 +108,15 @@ impl Commit {
             Err(other) => Err(self.give_up(other.exception(), files, fixes)),
         }
     }
-    /// After [`Next::Done`], with the table as it is then: what is not needed any longer is deleted.
-    pub fn finish(&mut self, now: &TableMetadata, files: &mut Files) {
+    /// After [`Next::Done`], with the handle read anew, as the real one does for its event: what is not needed any longer is
+    /// deleted.
+    pub fn finish(&mut self, table: &Table, files: &mut Files) {
         // A later commit of the same object counts its attempts anew.
         self.attempts = 0;
         match &mut self.work {
             Work::Snapshot(producer) => producer.finish(files),
             Work::Manage(_) => {}
-            Work::Expire(expire) => expire.finish(now, files),
+            Work::Expire(expire) => expire.finish(table.metadata(), files),
         }
     }
     fn give_up(&mut self, why: Exception, files: &mut Files, fixes: Fixes) -> Exception {

@@ -61,18 +61,14 @@ pub struct IcebergCommitter {
     batch: Option<Batch>,
 }
 impl IcebergCommitter {
-    /// A committer on a table that was just loaded. It uses that handle for good, and looks markers up in what the handle has
-    /// (no refresh but after a commit of its own).
+    /// A committer on a table that was just loaded. It uses that handle for good, and looks markers up in what the handle has:
+    /// the table as it was after its own last commit.
     pub const fn new(config: SinkConfig, table: Table, mint: Mint) -> Self {
         Self { planner: Planner::new(config, mint), table, asked: None, batch: None }
     }
     /// `commit`. Those that are committed already are signalled so, and their manifests stay.
     pub fn commit(&mut self, committables: Vec<IcebergCommittable>) {
         self.asked = (!committables.is_empty()).then_some(committables);
-    }
-    /// Whether the handle must be read anew before [`Self::next`].
-    pub const fn wants_refresh(&self) -> bool {
-        self.asked.is_some() && self.table.is_behind()
     }
     /// The commit at hand; none: the call is over. An exception fails the task.
     pub fn next(&mut self, files: &mut Files, fixes: Fixes) -> Result<Option<&mut Commit>, Exception> {
@@ -117,9 +113,5 @@ impl IcebergCommitter {
     pub fn at_work(&mut self) -> Option<(&mut Commit, &mut Table)> {
         let commit = self.batch.as_mut()?.commits.front_mut()?;
         Some((commit, &mut self.table))
-    }
-    /// Its handle, for [`Self::wants_refresh`].
-    pub const fn table(&mut self) -> &mut Table {
-        &mut self.table
     }
 }

@@ -36,32 +36,21 @@ pub struct Table {
     metadata: Arc<TableMetadata>,
     /// Manifest lists that were read since the metadata changed: a snapshot object keeps its own.
     lists: BTreeMap<Key, Arc<[ManifestFile]>>,
-    /// It knows that its metadata is behind (`requestRefresh` after a commit).
-    behind: bool,
 }
 
 impl Table {
     /// A handle that was just loaded.
     pub fn new(loaded: (Pointer, Arc<TableMetadata>)) -> Self {
-        Self { pointer: loaded.0, metadata: loaded.1, lists: BTreeMap::new(), behind: false }
+        Self { pointer: loaded.0, metadata: loaded.1, lists: BTreeMap::new() }
     }
     /// It has been read anew (`refresh`). The same pointer: nothing is read again, and what was read is kept.
     pub fn refreshed(&mut self, loaded: (Pointer, Arc<TableMetadata>)) {
-        self.behind = false;
         if loaded.0 != self.pointer {
             *self = Self::new(loaded);
         }
     }
-    /// Whether the next look at it must read it anew.
-    pub const fn is_behind(&self) -> bool {
-        self.behind
-    }
-    pub(super) fn committed(&mut self) {
-        self.behind = true;
-    }
-    /// The next refresh begins a new handle, whatever the pointer (`TableLoader.loadTable`).
+    /// It is loaded anew (`TableLoader.loadTable`): what was read before is not kept, whatever the pointer.
     pub(super) fn forget(&mut self) {
-        self.behind = true;
         self.lists.clear();
     }
     /// The metadata.

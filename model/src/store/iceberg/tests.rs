@@ -23,7 +23,8 @@ fn run(commit: &mut Commit, table: &mut Table, catalog: &mut Catalog, files: &mu
     let swap = attempt(commit, table, catalog, files);
     let answer = catalog.swap(swap, ALL);
     assert_eq!(commit.answered(answer, table, files, Millis::ZERO, ALL), Ok(Next::Done));
-    commit.finish(&catalog.load().1, files);
+    table.refreshed(catalog.load());
+    commit.finish(table, files);
 }
 fn names(catalog: &Catalog, branch: &str, files: &Files) -> Vec<u64> {
     let (_, metadata) = catalog.load();
@@ -62,7 +63,7 @@ fn a_rest_catalog_refuses_a_branch_that_moved_and_a_sequence_number_that_is_take
         run(&mut append(&mut mint, 3, MAIN), &mut Table::new(catalog.load()), &mut catalog, &mut files);
         let answer = catalog.swap(swap, ALL);
         assert_eq!(answer, Err(SwapError::CommitFailed), "{branch}");
-        let next = late.answered(answer, &mut table, &mut files, Millis::ZERO, ALL);
+        let next = late.answered(answer, &table, &mut files, Millis::ZERO, ALL);
         assert_eq!(next, Ok(Next::Again(Millis(100))));
         run(&mut late, &mut table, &mut catalog, &mut files);
     }
@@ -152,4 +153,30 @@ fn two_sinks_of_one_job_go_by_their_operator_ids() {
     assert_eq!(max_committed(&metadata, MAIN, 1, 2, ALL), 9);
     assert_eq!(max_committed(&metadata, MAIN, 1, 1, ALL), -1);
     assert_eq!(max_committed(&metadata, MAIN, 1, 1, ALL.without(Fix::OperatorIdCompared)), 9, "I12");
+}
+
+#[test]
+fn the_newer_committer_goes_by_the_table_as_its_own_last_commit_left_it() {
+    // A zombie's snapshot comes after that commit: nobody looks, and the checkpoint is in the table twice (I3).
+    let (mut catalog, mut files, table, mint) = setup(CatalogKind::Pointer);
+    let config = SinkConfig { job: 1, operator: 1, branch: MAIN.into(), replace_partitions: false };
+    let mut aggregator = WriteAggregator::new(&config, Mint::new(2));
+    let mut committer = IcebergCommitter::new(config, table, mint);
+    for checkpoint in 1..=2 {
+        aggregator.written(WriteResult { data: vec![data(checkpoint as u64)], deletes: Vec::new() });
+        let committable = aggregator.prepare(checkpoint, &mut files);
+        if checkpoint == 2 {
+            let marker = FlinkMarker { job: 1, operator: Some(1), max_committed: 2 };
+            let change = Change::adding(ChangeKind::Append, vec![data(2)], Vec::new());
+            let zombie = SnapshotProducer::new(Mint::new(3).snapshot(), change, MAIN.into()).marked(marker);
+            run(&mut zombie.into(), &mut Table::new(catalog.load()), &mut catalog, &mut files);
+        }
+        committer.commit(vec![committable]);
+        while committer.next(&mut files, ALL).ok().flatten().is_some() {
+            let Some((commit, table)) = committer.at_work() else { break };
+            run(commit, table, &mut catalog, &mut files);
+            committer.committed();
+        }
+    }
+    assert_eq!(names(&catalog, MAIN, &files), [1, 2, 2]);
 }

@@ -58,7 +58,7 @@ impl History<'_> {
         }
         Ok((entries, snapshots))
     }
-    fn from_sequence(&self) -> i64 {
+    fn start_sequence(&self) -> i64 {
         self.from.and_then(|id| self.base.snapshot(id)).map_or(0, |s| s.sequence)
     }
     /// `validateAddedDataFiles`.
@@ -75,14 +75,14 @@ impl History<'_> {
     }
     /// `addedDeleteFiles`.
     fn added_deletes(&mut self, scope: &Scope) -> Result<Vec<Entry>, Exception> {
-        let after = self.from_sequence();
+        let after = self.start_sequence();
         let (mut entries, _) = self.entries(&[Operation::Overwrite, Operation::Delete], true)?;
         entries.retain(|e| e.live() && e.sequence.is_some_and(|s| s > after) && scope.has(&e.file));
         Ok(entries)
     }
     /// `validateNoNewDeletesForDataFiles`. Equality deletes do not touch a rewrite that keeps the old data sequence number.
     fn no_new_deletes_for(&mut self, data: &[DataFile], scope: &Scope, ignore_equality: bool) -> Result<(), Exception> {
-        let after = self.from_sequence();
+        let after = self.start_sequence();
         let deletes = self.added_deletes(scope)?;
         let applies = |delete: &Entry, file: &DataFile| {
             let partition = delete.file.partition.is_none() || delete.file.partition == file.partition;
