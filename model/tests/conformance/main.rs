@@ -37,6 +37,7 @@ mod run_java_fetch;
 mod run_java_group;
 mod run_java_partitioner;
 mod run_java_producer;
+mod run_kafka_source;
 mod run_librdkafka_connection;
 mod run_librdkafka_consumer;
 mod run_librdkafka_fetch_order;
@@ -65,6 +66,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink-checkpoint/two_input", run: run_flink_barriers::run },
     Family { name: "flink-checkpoint/two_phase", run: run_flink_two_phase::run },
     Family { name: "flink-kafka/kafka_eo", run: run_flink_kafka_sink::exactly_once },
+    Family { name: "flink-kafka/kafka_wm", run: run_kafka_source::run },
     Family { name: "flink-kafka/split_owner", run: run_flink_kafka_sink::split_owners },
     Family { name: "flink-kafka/upsert", run: run_flink_upsert::run },
     Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
