@@ -11,3 +11,4 @@ pub mod base;
 pub mod flink;
 pub mod kafka;
 pub mod registry;
+pub mod store;

@@ -44,7 +44,8 @@ fn absent(folder: &str, words: &[&str]) -> Vec<String> {
 #[test]
 fn imports_point_down() {
     // model sees neither sim nor madsim; base sees nothing else; the server side of Kafka knows no client, and nobody
-    // in Kafka knows an application or Flink. Flink reaches Kafka as a client does, and knows no application.
+    // in Kafka knows an application, Flink or a store. Flink reaches Kafka as a client does, and knows no application.
+    // Stores know nobody.
     let mut wrong = absent("model/src", &["use sim::", "sim::", "madsim::"]);
     wrong.extend(absent("model/src/base", &["crate::kafka", "crate::flink", "crate::app", "crate::actor"]));
     wrong.extend(absent("model/src/kafka", &["crate::flink", "crate::app", "crate::actor"]));
@@ -52,6 +53,10 @@ fn imports_point_down() {
         ["kafka::broker", "kafka::controller", "kafka::coordinator", "kafka::log", "kafka::partition", "kafka::quorum"];
     wrong.extend(absent("model/src/flink", &["crate::app", "crate::actor"]));
     wrong.extend(absent("model/src/flink", &servers));
+    let all_but_base = ["crate::kafka", "crate::flink", "crate::app", "crate::actor", "crate::registry"];
+    wrong.extend(absent("model/src/store", &all_but_base));
+    wrong.extend(absent("model/src/base", &["crate::store"]));
+    wrong.extend(absent("model/src/kafka", &["crate::store"]));
     for part in ["barrier", "checkpoint", "sink", "state"] {
         wrong.extend(absent(&format!("model/src/flink/{part}"), &["flink::kafka", "kafka::client"]));
     }

@@ -7,11 +7,14 @@
 
 mod exempt;
 mod harness;
+mod iceberg_client;
+mod iceberg_view;
 mod java_exceptions;
 mod java_net;
 mod rd_cluster;
 mod run_assignors;
 mod run_avro;
+mod run_clickhouse;
 mod run_controller;
 mod run_flink_barriers;
 mod run_flink_coordinator;
@@ -28,11 +31,13 @@ mod run_flink_windows;
 mod run_group;
 mod run_group_requests;
 mod run_hash;
+mod run_iceberg;
 mod run_java_connection;
 mod run_java_fetch;
 mod run_java_group;
 mod run_java_partitioner;
 mod run_java_producer;
+mod run_kafka_source;
 mod run_librdkafka_connection;
 mod run_librdkafka_consumer;
 mod run_librdkafka_fetch_order;
@@ -48,6 +53,9 @@ use harness::Family;
 /// Families that finished parts of the model claim: a missing runner or file is a failure.
 const FAMILIES: &[Family] = &[
     Family { name: "avro/payloads", run: run_avro::run },
+    Family { name: "clickhouse/dedup", run: run_clickhouse::dedup },
+    Family { name: "clickhouse/mv", run: run_clickhouse::views },
+    Family { name: "clickhouse/rmt", run: run_clickhouse::replacing },
     Family { name: "flink-checkpoint/barriers", run: run_flink_barriers::run },
     Family { name: "flink-checkpoint/coordinator", run: run_flink_coordinator::run },
     Family { name: "flink-checkpoint/events", run: run_flink_events::run },
@@ -58,6 +66,7 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink-checkpoint/two_input", run: run_flink_barriers::run },
     Family { name: "flink-checkpoint/two_phase", run: run_flink_two_phase::run },
     Family { name: "flink-kafka/kafka_eo", run: run_flink_kafka_sink::exactly_once },
+    Family { name: "flink-kafka/kafka_wm", run: run_kafka_source::run },
     Family { name: "flink-kafka/split_owner", run: run_flink_kafka_sink::split_owners },
     Family { name: "flink-kafka/upsert", run: run_flink_upsert::run },
     Family { name: "flink-keygroups/default_max_parallelism", run: run_flink_keys::default_max },
@@ -76,6 +85,12 @@ const FAMILIES: &[Family] = &[
     Family { name: "flink/sql_parallel", run: run_flink_sql::sql },
     Family { name: "flink/tumbling", run: run_flink_windows::data_stream },
     Family { name: "flink/valve", run: run_flink_watermarks::valve },
+    Family { name: "iceberg/commit_conflicts", run: run_iceberg::run },
+    Family { name: "iceberg/committer_v1", run: run_iceberg::run },
+    Family { name: "iceberg/committer_v2", run: run_iceberg::run },
+    Family { name: "iceberg/dedupe_on_restore", run: run_iceberg::run },
+    Family { name: "iceberg/expire", run: run_iceberg::run },
+    Family { name: "iceberg/upsert", run: run_iceberg::run },
     Family { name: "kafka-client/connection", run: run_java_connection::run },
     Family { name: "kafka-client/fetch", run: run_java_fetch::fetch },
     Family { name: "kafka-client/group", run: run_java_group::run },

@@ -183,6 +183,47 @@ pub enum Fix {
     /// FLINK-35886 (1.20.1): time in which a split waits for others by alignment is no inactivity; cleared: it is, and the split
     /// goes idle with its records before it.
     IdleClockStandsWhilePaused = 67,
+    /// Iceberg 2317: files of a commit whose outcome nobody knows stay; cleared: they are deleted as after a refusal, and if it had landed
+    /// the table lists what is gone.
+    UnknownCommitKeepsFiles = 68,
+    /// Stores 2.1: a swap whose base has moved is refused; cleared: it overwrites what was committed meanwhile. Planted.
+    CatalogCompares = 69,
+    /// I12: a committer goes by markers of its own operator id; cleared: by any of its job, so that one of two sinks loses. Planted.
+    OperatorIdCompared = 70,
+    /// Iceberg 10526 (1.6): results are kept under the checkpoint that they were written for; cleared: those of an aborted checkpoint join
+    /// the next, and deletes no longer reach the rows between.
+    ResultsByCheckpoint = 71,
+    /// Iceberg 11008: with delete files each checkpoint is a snapshot of its own; cleared: all pending ones are one row delta, whose deletes
+    /// miss the rows beside them.
+    RowDeltaPerCheckpoint = 72,
+    /// Stores 2.3: each tenth empty checkpoint commits all the same; cleared: never, and the marker of an idle job expires. Planted.
+    EmptyCommitsRenewMarker = 73,
+    /// Iceberg 16008: restored files are looked up under the job that wrote them; cleared: under the job that runs, so that a commit whose
+    /// answer was lost is repeated after an upgrade.
+    RestoredKeepJobId = 74,
+    /// Flink.md 8.2: FlinkSink skips a notification that is not above the last; cleared: it commits, and its marker goes back. Planted.
+    OldNotificationsSkipped = 75,
+    /// V2: a materialized view gets the block as it was sent; cleared: what its source stored of it. Planted.
+    ViewsSeeSentBlock = 76,
+    /// Stores 1.6: the target of a view goes by the source block's key; cleared: by what the view made of it, so that equal sums of different
+    /// blocks are lost. Planted.
+    TargetKeyOfSourceBlock = 77,
+    /// Stores 1.6: the key of a piece is that of the whole block; cleared: of the piece alone. Planted.
+    WholeBlockKey = 78,
+    /// ClickHouse 7175 (19.17): offsets are committed when all targets have their rows; cleared: before, and what a crash catches between is
+    /// lost.
+    OffsetsAfterInsert = 79,
+    /// ClickHouse 7259 (20.2): rows polled before a rebalance are dropped with their stored offsets; cleared: they are inserted, and again by
+    /// the new owner.
+    RevokedRowsDropped = 80,
+    /// ClickHouse 12295: a commit without stored offsets has succeeded; cleared: it fails, and the cycle is repeated after its insert.
+    NoOffsetIsSuccess = 81,
+    /// ClickHouse 116485 (26.8): a batch that fails puts its consumer back to the committed offset; cleared: it goes on behind the batch, and
+    /// the next commit covers what was never inserted.
+    KeeperBatchRollsBack = 82,
+    /// ClickHouse 81662 (25.6): the intent names as many messages as the batch had; cleared: one fewer, so that the block of a recovery is
+    /// another and is not recognised.
+    KeeperIntentExact = 83,
 }
 
 /// What stands behind a [`Fix`].

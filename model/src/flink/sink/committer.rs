@@ -158,8 +158,14 @@ impl<C: Clone> Committer<C> {
         committer.completed = checkpoint;
         committer
     }
-    /// A writer announces committables. A second time for one checkpoint is an error.
+    /// A writer announces committables. A second time for one checkpoint is an error; but what is left at the end of the input
+    /// (`EOI`) joins what a restore brought of an earlier end.
     pub fn announced(&mut self, what: Announcement) -> Result<(), CommitFailure> {
+        let known = self.managers.get_mut(&what.checkpoint).and_then(|m| m.from.get_mut(&what.subtask));
+        if let (CheckpointId(i64::MAX), Some(from)) = (what.checkpoint, known) {
+            from.expected += what.count;
+            return Ok(());
+        }
         let from = FromSubtask { expected: what.count, requests: Vec::new() };
         match self.manager(what.checkpoint, what.subtasks).from.insert(what.subtask, from) {
             Some(_) => Err(CommitFailure::AnnouncedTwice),
