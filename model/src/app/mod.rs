@@ -10,7 +10,7 @@ mod transactional;
 
 pub use crate::kafka::client::KeyHash;
 pub use gatekeeper::{
-    ConsumerSide, Counters as GatekeeperCounters, Gatekeeper, GatekeeperConfig, ProducerSide, TransactionalIds,
+    ConsumerSide, Gatekeeper, GatekeeperConfig, ProducerSide, RdSide, TransactionalIds,
 };
 pub use member::MemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};

@@ -31,6 +31,7 @@ mod layer;
 mod ledger;
 mod liveness;
 mod order;
+mod pins;
 mod replication;
 mod sequences;
 mod stalls;
@@ -48,10 +49,11 @@ pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
 pub use order::OrderLaw;
+pub use pins::Pins;
 pub use replication::{ReplicationLaw, Told};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
-pub use tally::{Account, Ended, Tally};
+pub use tally::{Aborts, Account, Ended, Tally};
 pub use transactions::{HangingLaw, MarkerLaw, StateLaw};
 
 use crate::world::Observer;
@@ -161,6 +163,8 @@ pub struct Judge {
     pub excuses: Excuses,
     /// Times without acknowledgements.
     pub stalls: Stalls,
+    /// How long transactions held readers of committed data back.
+    pub pins: Pins,
     /// What each producer's side comes to.
     pub tally: Tally,
     /// What occurred, how often.
@@ -181,6 +185,7 @@ impl Judge {
             liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
             stalls: Stalls::new(cast),
+            pins: Pins::new(cast, topics),
             tally: Tally::new(cast),
             coverage: Coverage::default(),
         }
@@ -220,7 +225,9 @@ impl Observer for Judge {
     fn event(&mut self, at: SimTime, id: u64, cause: u64, process: ProcessId, event: &Event) {
         let of_a_batch = of_a_batch(event);
         self.coverage.event(at, id, cause, process, event);
+        self.pins.event(at, id, cause, process, event);
         if !of_a_batch {
+            self.stalls.event(at, id, cause, process, event);
             self.tally.event(at, id, cause, process, event);
             self.excuses.event(at, id, cause, process, event);
         }

@@ -113,7 +113,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         }
         stage.readers.push(instances);
     }
-    super::gatekeepers::add(scenario, &bootstrap, &mut world, &mut stage);
+    super::gatekeepers::add(scenario, &bootstrap, &mut world, &mut stage, &mut cast);
     let mut topics: Vec<TopicInfo> = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
     for gatekeeper in &scenario.gatekeepers {
         let from = gatekeeper.consumer.topics[0].0;
@@ -296,7 +296,7 @@ pub(super) fn java_producer(profile: Profile, c: &Config, bootstrap: &Arc<[Addr]
     }
 }
 /// Settings of a librdkafka instance: those that the scenario sets, by its own reading of its keys.
-fn rd_instance(c: &Config) -> RdConfig {
+pub(super) fn rd_instance(c: &Config) -> RdConfig {
     let mut config = RdConfig::default();
     for (name, setting, set) in c.iter() {
         // A key of librdkafka that the instance does not act on (the partitioner, the consumer's) is read elsewhere.
@@ -306,7 +306,7 @@ fn rd_instance(c: &Config) -> RdConfig {
     }
     config
 }
-fn partitioner(c: &Config) -> RdPartitioner {
+pub(super) fn partitioner(c: &Config) -> RdPartitioner {
     match c.word("partitioner") {
         "consistent" => RdPartitioner::Consistent,
         "random" => RdPartitioner::Random,

@@ -348,7 +348,13 @@ impl Resolver<'_> {
         let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
         let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
         let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
-        let known = Known::from([("layers", layers.clone()), ("freshness_ms", layers), ("producers", producers)]);
+        let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
+        let known = Known::from([
+            ("layers", layers.clone()),
+            ("freshness_ms", layers),
+            ("producers", producers),
+            ("pinned_ms", topics),
+        ]);
         let mut list = Vec::new();
         for (i, e) in raw.expectations.iter().enumerate() {
             for (j, text) in e.that.texts().iter().enumerate() {

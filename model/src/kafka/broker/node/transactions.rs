@@ -174,6 +174,7 @@ impl Node {
             Told::State { id, producer, epoch, state, stored } => {
                 log(id).map(|tp| Event::TransactionState { tp, id: id.0, producer, epoch, state: state as u8, stored })
             }
+            Told::Aborts { id, by } => log(id).map(|tp| Event::AbortDecided { tp, id: id.0, by }),
             Told::Stopped { id, producer, epoch } => {
                 log(id).map(|tp| Event::CompletionStopped { tp, id: id.0, producer, epoch })
             }
