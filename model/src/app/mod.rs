@@ -9,9 +9,7 @@ mod shoppers;
 mod transactional;
 
 pub use crate::kafka::client::KeyHash;
-pub use gatekeeper::{
-    ConsumerSide, Gatekeeper, GatekeeperConfig, ProducerSide, RdSide, TransactionalIds,
-};
+pub use gatekeeper::{ConsumerSide, Gatekeeper, GatekeeperConfig, ProducerSide, RdSide, TransactionalIds};
 pub use member::MemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};
 pub use rd_member::RdMemberConfig;

@@ -1,8 +1,8 @@
 //! The typed trace: what processes and the world report, Copy and canonical.
 
 use super::{
-    AbortedBy, BrokerEpoch, BrokerId, BrokerSet, Chain, Feed, LeaderEpoch, Offset, PartitionEpoch, ProducerEpoch, ProducerId, QuorumRole, Sequence,
-    TopicPartition, TransactionFate,
+    AbortedBy, BrokerEpoch, BrokerId, BrokerSet, Chain, Feed, LeaderEpoch, Offset, PartitionEpoch, ProducerEpoch,
+    ProducerId, QuorumRole, Sequence, TopicPartition, TransactionFate,
 };
 
 /// One event. Copy, with its parts as plain numbers, so that tracing costs no allocation.

@@ -338,7 +338,7 @@ fn producer_client(
                 ..java_producer(app.profile, &app.config, bootstrap)
             })),
         };
-        let batching = Batching { rows: t.rows, every: t.every, aborts_ppm: t.aborts_ppm };
+        let batching = Batching { rows: t.rows, every: t.every, aborts_ppm: t.aborts_ppm, keeps_fatal: t.keeps_fatal };
         return ProducerClientConfig::Transactional(client, batching);
     }
     match app.profile {

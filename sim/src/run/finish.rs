@@ -6,8 +6,8 @@ use crate::host::Host;
 use crate::judge::{Account, Findings, LayerCount, Stalls};
 use crate::scenario::Loaded;
 use crate::show::outcome::{
-    Aborts, Expected, FaultDone, Freshness, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Stall, Transactions, Verdict,
-    Violation, Work,
+    Aborts, Expected, FaultDone, Freshness, Layer, Ledger, Liveness, Outcome, Producer, SCHEMA, Stall, Transactions,
+    Verdict, Violation, Work,
 };
 use crate::world::Digest;
 use model::base::SimTime;
@@ -129,7 +129,8 @@ fn producers(run: &Run) -> BTreeMap<String, Producer> {
     all
 }
 fn producer(account: Account, transactional: bool) -> Producer {
-    let Account { acknowledged, failed, retries, fatal, fatal_errors, forgotten, committed, aborted, unknown } = account;
+    let Account { acknowledged, failed, retries, fatal, fatal_errors, forgotten, committed, aborted, unknown } =
+        account;
     let fatal_errors = fatal_errors.into_iter().map(|(code, n)| (code.to_string(), n)).collect();
     let transactions = transactional.then_some(Transactions {
         committed: committed.transactions,
@@ -155,9 +156,10 @@ fn stalls(run: &Run, stalls: &Stalls) -> Vec<Stall> {
         let topic = &run.topics[usize::from(s.tp.topic.0)].name;
         stall(s.from, s.to, format!("{producer} {topic}/{}", s.tp.partition))
     });
-    let of_gatekeepers = stalls.of_gatekeepers.iter().map(|(number, from, to)| {
-        stall(*from, *to, run.cast.gatekeepers[usize::from(*number)].0.clone())
-    });
+    let of_gatekeepers = stalls
+        .of_gatekeepers
+        .iter()
+        .map(|(number, from, to)| stall(*from, *to, run.cast.gatekeepers[usize::from(*number)].0.clone()));
     of_producers.chain(of_gatekeepers).collect()
 }
 /// Whether somebody sends in transactions.

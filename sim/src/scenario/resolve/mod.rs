@@ -237,6 +237,7 @@ impl Resolver<'_> {
                         id: t.id.clone(),
                         aborts_ppm: t.aborts.0,
                         timeout: t.timeout.map(|t| t.0),
+                        keeps_fatal: t.keeps_fatal,
                     }),
                     instances,
                     workload,

@@ -332,7 +332,10 @@ impl Transaction {
                     ));
                 }
                 let offsets = self.offsets.as_ref().filter(|o| !o.added && free(TxnApi::AddOffsets))?;
-                Some((TxnApi::AddOffsets, CoordinatorRequest::AddOffsets { id, producer, epoch, group: offsets.group.group }))
+                Some((
+                    TxnApi::AddOffsets,
+                    CoordinatorRequest::AddOffsets { id, producer, epoch, group: offsets.group.group },
+                ))
             }
             T::Committing if free(TxnApi::Commit) => {
                 Some((TxnApi::Commit, CoordinatorRequest::EndTxn { id, producer, epoch, commit: true, v2: false }))

@@ -1,7 +1,7 @@
 //! EndTxn: of a client, of a fencing, of a timeout (kafka.md 4.6, 4.7, 4.10).
 
 use super::coordinator::TransactionCoordinator;
-use super::effects::{ProducerIdManager, Step, Told, Token, TransactionReply};
+use super::effects::{ProducerIdManager, Step, Token, Told, TransactionReply};
 use super::metadata::{TransactionMetadata, TransitionError, TxnTransitMetadata};
 use super::state::{TransactionState as S, TransactionVersion};
 use super::state_manager::{AfterAppend, PendingTransition};
