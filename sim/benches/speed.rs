@@ -19,26 +19,32 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const SCENARIO: &str = "kafka/steady";
+/// The pipeline with the gatekeeper: consume, decode, produce and commit offsets in one transaction a second.
+const GATEKEEPER: &str = "transactions/gatekeeper-steady";
 const SEED: u64 = 1;
 /// DESIGN.md section 8.
 const PER_EVENT: f64 = 2_500.0;
 const PER_HOP: f64 = 250.0;
 
-/// A load: the steady scenario with another rate, linger and length.
+/// A load: a steady scenario with another rate, linger and length.
 #[derive(Clone, Copy)]
 struct Load {
+    scenario: &'static str,
     rate: u32,
     linger_ms: u32,
     seconds: u32,
 }
 impl Load {
     fn load(self) -> Result<Loaded, String> {
-        let set = [
+        let mut set = vec![
             format!("workload.rate={}", self.rate),
             format!("workload.duration={} s", self.seconds),
             format!("applications.shop.config.linger.ms={}", self.linger_ms),
         ];
-        load(SCENARIO, &set).map_err(|problems| format!("{SCENARIO}: {problems:?}"))
+        if self.scenario == GATEKEEPER {
+            set.push(format!("gatekeepers.gate.producer.linger.ms={}", self.linger_ms));
+        }
+        load(self.scenario, &set).map_err(|problems| format!("{}: {problems:?}", self.scenario))
     }
     fn start(self) -> Result<(Loaded, Run), String> {
         let loaded = self.load()?;
@@ -61,8 +67,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words[..] {
         // What callgrind runs: one load, from begin to end.
-        ["whole", host, rate, linger, seconds] => parse(rate, linger, seconds).and_then(|load| {
-            let work = load.whole(if host == "madsim" { Host::Madsim } else { Host::Loop })?;
+        ["whole", host, scenario, rate, linger, seconds] => parse(rate, linger, seconds).and_then(|load| {
+            let scenario = if scenario == GATEKEEPER { GATEKEEPER } else { SCENARIO };
+            let work = Load { scenario, ..load }.whole(if host == "madsim" { Host::Madsim } else { Host::Loop })?;
             say(format_args!("{} {}", work.kernel_events, work.record_hops))
         }),
         ["memory", rate, linger, seconds] => parse(rate, linger, seconds).and_then(memory_of),
@@ -84,7 +91,7 @@ fn main() -> ExitCode {
 
 fn parse(rate: &str, linger: &str, seconds: &str) -> Result<Load, String> {
     let number = |text: &str| text.parse::<u32>().map_err(|e| format!("{text}: {e}"));
-    Ok(Load { rate: number(rate)?, linger_ms: number(linger)?, seconds: number(seconds)? })
+    Ok(Load { scenario: SCENARIO, rate: number(rate)?, linger_ms: number(linger)?, seconds: number(seconds)? })
 }
 
 fn say(text: impl Display) -> Result<(), String> {
@@ -150,7 +157,7 @@ fn wall() -> Result<(), String> {
     let base = Instant::now();
     for host in [Host::Loop, Host::Madsim] {
         for linger_ms in [5, 100] {
-            let load = Load { rate: 1000, linger_ms, seconds: 60 };
+            let load = Load { scenario: SCENARIO, rate: 1000, linger_ms, seconds: 60 };
             let (_, mut run) = load.start()?;
             let (begun, before) = (Instant::now(), clock(base));
             host.drive(&mut run, SEED);
@@ -167,12 +174,20 @@ fn wall() -> Result<(), String> {
             )?;
         }
     }
-    Ok(())
+    let load = Load { scenario: GATEKEEPER, rate: 1000, linger_ms: 20, seconds: 60 };
+    let (_, mut run) = load.start()?;
+    let (begun, before) = (Instant::now(), clock(base));
+    Host::Loop.drive(&mut run, SEED);
+    let simulated = run.world.now().0 as f64 / 1e9;
+    let took = clock(base) - before;
+    row("gatekeeper, 1,000 events/s: simulated per CPU time", whole(simulated / took), "")?;
+    let wall = begun.elapsed().as_secs_f64();
+    row("gatekeeper, 1,000 events/s: simulated per real time", whole(simulated / wall), "")
 }
 
 /// Cost of an event after so many: the second half of each power of ten.
 fn flat() -> Result<(), String> {
-    let (_, mut run) = Load { rate: 1000, linger_ms: 5, seconds: 400 }.start()?;
+    let (_, mut run) = Load { scenario: SCENARIO, rate: 1000, linger_ms: 5, seconds: 400 }.start()?;
     let base = Instant::now();
     let mut costs = Vec::new();
     for end in [10_000u64, 100_000, 1_000_000] {
@@ -266,7 +281,7 @@ fn count(host: &str, load: Load) -> Result<Counted, String> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(me)
-        .args(["whole", host])
+        .args(["whole", host, load.scenario])
         .args([load.rate, load.linger_ms, load.seconds].map(|n| n.to_string()))
         .output()
         .map_err(|e| e.to_string())?;
@@ -282,7 +297,7 @@ fn between(host: &str, load: Load, seconds: [u32; 2]) -> Result<Counted, String>
 }
 
 fn instructions(full: bool) -> Result<(), String> {
-    let thin = Load { rate: 1000, linger_ms: 5, seconds: 0 };
+    let thin = Load { scenario: SCENARIO, rate: 1000, linger_ms: 5, seconds: 0 };
     let here = between("loop", thin, [4, 12])?;
     row("instructions per kernel event, linger 5 ms, hops included", whole(here.per_event()), "")?;
     let there = between("madsim", thin, [4, 12])?;
@@ -310,6 +325,8 @@ fn instructions(full: bool) -> Result<(), String> {
         &format!("goal: {}", whole(PER_EVENT)),
     )?;
 
+    gatekeeper()?;
+
     // Windows that end at about 10^4, 10^5 and 10^6 events.
     let mut windows = vec![("10^4", [1, 2]), ("10^5", [18, 20])];
     if full {
@@ -324,6 +341,19 @@ fn instructions(full: bool) -> Result<(), String> {
         )?;
     }
     Ok(())
+}
+
+/// What the pipeline with the gatekeeper costs, an event and a record-hop.
+fn gatekeeper() -> Result<(), String> {
+    let load = Load { scenario: GATEKEEPER, rate: 1000, linger_ms: 20, seconds: 0 };
+    let few = between("loop", load, [6, 14])?;
+    let many = between("loop", Load { rate: 4000, ..load }, [6, 14])?;
+    let per_hop = (many.instructions * few.events - few.instructions * many.events)
+        / (many.hops * few.events - few.hops * many.events);
+    let alone = (few.instructions - per_hop * few.hops) / few.events;
+    row("gatekeeper, 1,000 events/s: instructions per kernel event, hops included", whole(few.per_event()), "")?;
+    row("gatekeeper: instructions per record-hop, decoding included", whole(per_hop), "")?;
+    row("gatekeeper: instructions per kernel event alone", whole(alone), "")
 }
 
 /// A whole number with commas.

@@ -42,7 +42,8 @@ struct Point {
     timeout: u32,
 }
 fn points() -> Vec<Point> {
-    let behind = |event: &str, delay: &str| format!("{{ event = \"{event}\", after = {WRITTEN}, delay = \"{delay}\" }}");
+    let behind =
+        |event: &str, delay: &str| format!("{{ event = \"{event}\", after = {WRITTEN}, delay = \"{delay}\" }}");
     let point = |name, on, down, timeout| Point { name, on, down, timeout };
     vec![
         point("P1: written, no barrier yet", WRITTEN.to_owned(), "3 s", 900_000),
@@ -98,6 +99,10 @@ fn each_point_has_the_outcome_that_its_guarantee_promises() {
         assert_eq!(sum(&all(name, "at-least-once")).1, 0, "{name}: nothing was written behind the barrier");
     }
     // The records of the completed checkpoint are lost for ever, and the job does not hear of it.
-    assert!(all("P8", "exactly-once").iter().all(|r| r.0 > 0 && r.2 > 0 && r.1 == 0), "{:?}", all("P8", "exactly-once"));
+    assert!(
+        all("P8", "exactly-once").iter().all(|r| r.0 > 0 && r.2 > 0 && r.1 == 0),
+        "{:?}",
+        all("P8", "exactly-once")
+    );
     assert_eq!(sum(&all("P8", "at-least-once")), (0, 0, 0), "without transactions there is nothing to time out");
 }

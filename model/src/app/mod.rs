@@ -10,9 +10,7 @@ mod shoppers;
 mod transactional;
 
 pub use crate::kafka::client::KeyHash;
-pub use gatekeeper::{
-    ConsumerSide, Counters as GatekeeperCounters, Gatekeeper, GatekeeperConfig, ProducerSide, TransactionalIds,
-};
+pub use gatekeeper::{ConsumerSide, Gatekeeper, GatekeeperConfig, ProducerSide, RdSide, TransactionalIds};
 pub use gateway::{Gateway, Requests, tenant_name};
 pub use member::MemberConfig;
 pub use producer::{APP, ProducerApp, ProducerAppConfig, ProducerClientConfig, RdPartitioner};

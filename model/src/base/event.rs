@@ -1,71 +1,9 @@
 //! The typed trace: what processes and the world report, Copy and canonical.
 
 use super::{
-    BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, ProducerEpoch, ProducerId, Sequence, TopicPartition,
+    AbortedBy, BrokerEpoch, BrokerId, BrokerSet, LeaderEpoch, Offset, PartitionEpoch, ProducerEpoch, ProducerId,
+    QuorumRole, Sequence, TopicPartition, TransactionFate,
 };
-
-/// A set of broker ids 0..=63 as a bit set: what an event can carry of an ISR.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BrokerSet(pub u64);
-impl BrokerSet {
-    /// The set of `ids`.
-    pub fn of(ids: &[BrokerId]) -> Self {
-        Self(ids.iter().fold(0, |set, id| set | 1 << id.0))
-    }
-    /// Whether `id` is in it.
-    pub fn has(self, id: BrokerId) -> bool {
-        (0..64).contains(&id.0) && self.0 & (1 << id.0) != 0
-    }
-    /// How many are in it.
-    pub fn len(self) -> u32 {
-        self.0.count_ones()
-    }
-    /// Whether none is.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-    /// The set with `id` added.
-    pub fn with(self, id: BrokerId) -> Self {
-        assert!((0..64).contains(&id.0), "a broker set holds ids 0 to 63");
-        Self(self.0 | 1 << id.0)
-    }
-    /// The set without `id`.
-    pub fn without(self, id: BrokerId) -> Self {
-        if self.has(id) { Self(self.0 & !(1 << id.0)) } else { self }
-    }
-    /// The members, ascending.
-    pub fn iter(self) -> impl Iterator<Item = BrokerId> {
-        (0..64).filter(move |i| self.0 & (1 << i) != 0).map(BrokerId)
-    }
-}
-
-/// How a transaction ended for its application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransactionFate {
-    /// The commit has returned.
-    Committed,
-    /// The abort has returned, or another producer took over that aborts it.
-    Aborted,
-    /// The producer died in the commit.
-    Unknown,
-}
-
-/// Role of a node in the metadata quorum (KRaft).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuorumRole {
-    /// Knows no leader.
-    Unattached,
-    /// Follows a leader.
-    Follower,
-    /// Asks whether it would be voted for (KIP-996).
-    Prospective,
-    /// Stands for election.
-    Candidate,
-    /// Leads.
-    Leader,
-    /// Was leader and has given up.
-    Resigned,
-}
 
 /// One event. Copy, with its parts as plain numbers, so that tracing costs no allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,6 +288,15 @@ pub enum Event {
         /// In force; else on its way.
         stored: bool,
     },
+    /// The abort of a transaction is stored.
+    AbortDecided {
+        /// Partition of `__transaction_state`.
+        tp: TopicPartition,
+        /// Transactional id, by number.
+        id: u32,
+        /// Who wanted it.
+        by: AbortedBy,
+    },
     /// A coordinator gave the completion of a transaction up (T-32).
     CompletionStopped {
         /// Partition of `__transaction_state`.
@@ -500,6 +447,11 @@ impl Event {
                 (4 | 5, true) => "transaction-complete",
                 (_, true) => "transaction-initialized",
             },
+            Self::AbortDecided { by, .. } => match by {
+                AbortedBy::Client => "abort-by-client",
+                AbortedBy::Expiry => "abort-by-expiry",
+                AbortedBy::Init => "abort-by-init",
+            },
             Self::CompletionStopped { .. } => "completion-stopped",
             Self::MarkerArrived { .. } => "marker-arrived",
             Self::TransactionEnded { fate, .. } => match fate {
@@ -544,6 +496,11 @@ impl Event {
             Self::PartitionRevoked { .. } => 38,
             Self::MemberStarts { .. } => 39,
             Self::OffsetCommitted { .. } => 40,
+            Self::AbortDecided { by, .. } => match by {
+                AbortedBy::Client => 41,
+                AbortedBy::Expiry => 42,
+                AbortedBy::Init => 43,
+            },
             Self::TransactionState { state, stored, .. } => match (*state, *stored) {
                 (2 | 3, false) => 24,
                 (4 | 5, false) => 25,
@@ -553,15 +510,15 @@ impl Event {
                 (4 | 5, true) => 29,
                 (_, true) => 30,
             },
-            Self::CheckpointTriggered { .. } => 41,
-            Self::CheckpointCompleted { .. } => 42,
-            Self::CheckpointFailed { .. } => 43,
-            Self::JobRunning { .. } => 44,
-            Self::JobFailing { .. } => 45,
-            Self::JobEnded { failed: false, .. } => 46,
-            Self::JobEnded { failed: true, .. } => 47,
-            Self::CommitDropped { .. } => 48,
-            Self::TaskManagerLost { .. } => 49,
+            Self::CheckpointTriggered { .. } => 51,
+            Self::CheckpointCompleted { .. } => 52,
+            Self::CheckpointFailed { .. } => 53,
+            Self::JobRunning { .. } => 54,
+            Self::JobFailing { .. } => 55,
+            Self::JobEnded { failed: false, .. } => 56,
+            Self::JobEnded { failed: true, .. } => 57,
+            Self::CommitDropped { .. } => 58,
+            Self::TaskManagerLost { .. } => 59,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {
@@ -591,6 +548,7 @@ impl Event {
             | Self::OffsetCommitted { tp, .. }
             | Self::LogOpened { tp, .. }
             | Self::TransactionState { tp, .. }
+            | Self::AbortDecided { tp, .. }
             | Self::CompletionStopped { tp, .. }
             | Self::MarkerArrived { tp, .. } => Some(tp),
             _ => None,

@@ -164,6 +164,11 @@ impl Feed for Event {
                 producer.feed(c);
                 epoch.feed(c);
             }
+            Self::AbortDecided { tp, id, by } => {
+                tp.feed(c);
+                c.u32(id);
+                c.u8(by as u8);
+            }
             Self::MarkerArrived { tp, producer, epoch, commit } => {
                 tp.feed(c);
                 producer.feed(c);

@@ -3,6 +3,7 @@
 mod chain;
 mod event;
 mod event_feed;
+mod event_words;
 mod fixes;
 mod foreign;
 mod ids;
@@ -15,7 +16,8 @@ mod stream;
 mod time;
 
 pub use chain::{Chain, Feed};
-pub use event::{BrokerSet, Event, QuorumRole, TransactionFate};
+pub use event::Event;
+pub use event_words::{AbortedBy, BrokerSet, QuorumRole, TransactionFate};
 pub use fixes::{FIXES, Fix, FixInfo, Fixes};
 pub use foreign::{Foreign, ForeignMessage};
 pub use ids::{

@@ -52,6 +52,8 @@ pub enum Signal {
     ShowTopic(TopicId),
     /// To a schema registry: answer everything with this HTTP status; 200: with another schema; 0: truly again.
     Answer(u16),
+    /// To a controller: the feature `transaction.version` gets this level (`kafka-features upgrade`).
+    UpgradeTransactions(u8),
 }
 
 impl Feed for Signal {
@@ -66,6 +68,7 @@ impl Feed for Signal {
             Self::HideTopic(..) => 7,
             Self::ShowTopic(_) => 8,
             Self::Answer(_) => 9,
+            Self::UpgradeTransactions(_) => 10,
         });
         match *self {
             Self::ElectPreferredOf(topic) | Self::ShowTopic(topic) => chain.u16(topic.0),
@@ -74,6 +77,7 @@ impl Feed for Signal {
                 chain.u32(answers);
             }
             Self::Answer(status) => chain.u16(status),
+            Self::UpgradeTransactions(level) => chain.u8(level),
             Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) => {}
         }
     }

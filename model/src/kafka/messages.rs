@@ -38,7 +38,7 @@ pub enum Message {
 /// A request.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// First on every client connection; only its round trip matters.
+    /// First on every client connection.
     ApiVersions,
     /// Cluster metadata.
     Metadata(MetadataRequest),
@@ -66,11 +66,20 @@ pub enum Request {
     Registry(RegistryRequest),
 }
 
+/// Feature levels of the cluster as a broker tells them (KIP-584).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinalizedFeatures {
+    /// Offset of the metadata they come from: the larger one counts.
+    pub epoch: Offset,
+    /// Level of `transaction.version`.
+    pub transaction_version: u8,
+}
+
 /// An answer.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// To [`Request::ApiVersions`].
-    ApiVersions,
+    /// To [`Request::ApiVersions`]: what features the cluster has agreed on, if the broker knows.
+    ApiVersions(Option<FinalizedFeatures>),
     /// To [`Request::Metadata`].
     Metadata(MetadataReply),
     /// To [`Request::Metadata`]: REBOOTSTRAP_REQUIRED, begin again with the bootstrap list (KIP-1102).
@@ -352,7 +361,7 @@ impl Reply {
             Self::Fetch(_) => 1,
             Self::ListOffsets(_) => 2,
             Self::Metadata(_) | Self::RebootstrapRequired => 3,
-            Self::ApiVersions => 18,
+            Self::ApiVersions(_) => 18,
             Self::InitProducerId(_) => 22,
             Self::OffsetsForLeaderEpoch(_) => 23,
             Self::Controller(r) => r.key(),
@@ -386,7 +395,7 @@ impl Wire for Message {
                     Request::Registry(r) => r.bytes(),
                 },
                 Self::Reply { body, .. } => match body {
-                    Reply::ApiVersions => 600,
+                    Reply::ApiVersions(_) => 600,
                     Reply::RebootstrapRequired => 30,
                     Reply::Metadata(r) => 30 * r.brokers.len() as u32 + 40 * r.partitions.len() as u32,
                     Reply::Produce(r) => 40 * r.partitions.len() as u32,
@@ -416,7 +425,7 @@ impl Wire for Message {
         match self {
             Self::Request { body, .. } => body.name(),
             Self::Reply { body, .. } => match body {
-                Reply::ApiVersions => "ApiVersions reply",
+                Reply::ApiVersions(_) => "ApiVersions reply",
                 Reply::Metadata(_) | Reply::RebootstrapRequired => "Metadata reply",
                 Reply::Produce(_) => "Produce reply",
                 Reply::Fetch(_) => "Fetch reply",
@@ -517,7 +526,12 @@ impl Feed for FetchPartition {
 impl Feed for Reply {
     fn feed(&self, c: &mut Chain) {
         match self {
-            Self::ApiVersions => {}
+            Self::ApiVersions(features) => {
+                for f in features {
+                    f.epoch.feed(c);
+                    c.u8(f.transaction_version);
+                }
+            }
             Self::RebootstrapRequired => c.u8(129),
             Self::Metadata(r) => {
                 for b in r.brokers.iter() {

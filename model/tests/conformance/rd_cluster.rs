@@ -158,7 +158,7 @@ impl Cluster {
             match self.queue.remove(&(at, order)) {
                 Some(Happening::Net(input)) => {
                     if let NetInput::Reply { body, .. } = &input
-                        && !matches!(body, Reply::Metadata(_) | Reply::ApiVersions)
+                        && !matches!(body, Reply::Metadata(_) | Reply::ApiVersions(_))
                     {
                         self.last_activity = self.now;
                     }
@@ -278,7 +278,7 @@ impl Cluster {
             name => ErrorCode::from_name(name).unwrap_or(ErrorCode::UnknownServerError),
         };
         let reply = match body {
-            Request::ApiVersions => Reply::ApiVersions,
+            Request::ApiVersions => Reply::ApiVersions(None),
             Request::Metadata(m) => Reply::Metadata(self.metadata(m.topics.as_deref().unwrap_or(&[]))),
             Request::InitProducerId(_) => Reply::InitProducerId(InitProducerIdReply {
                 error,

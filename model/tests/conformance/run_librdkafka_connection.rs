@@ -7,7 +7,7 @@
 use crate::harness::{Outcome, own_root, root};
 use crate::rd_cluster::{Cluster, Reach, addr};
 use model::base::{Domain, Fix, Fixes, Millis, Offset, Row, Stream, Streams, TopicPartition};
-use model::kafka::client::rdkafka::{Call, CallError, ProducerEvent, RdConfig, RdError, RdProducer};
+use model::kafka::client::rdkafka::{Call, CallError, ProducerEvent, RdConfig, RdError, RdGroupMetadata, RdProducer};
 use model::kafka::messages::Request;
 use model::kafka::txn_messages::{GroupId, TransactionalId};
 use serde_json::Value;
@@ -264,7 +264,7 @@ fn no_answer(vector: &Value, fixes: Fixes, seed: u64) -> Measures {
         match call {
             Call::Offsets => {
                 let offsets = vec![(TopicPartition::new(1, 0), Offset(1))];
-                s.cluster.producer.send_offsets(GroupId(0), offsets, limit);
+                s.cluster.producer.send_offsets(RdGroupMetadata::of_group(GroupId(0)), offsets, limit);
             }
             _ => s.cluster.producer.call(call, limit),
         }
@@ -432,7 +432,7 @@ impl TxnLoop {
             self.waiting = Some(call);
             if call == Call::Offsets {
                 let offsets = vec![(TopicPartition::new(1, 0), Offset(now))];
-                self.s.cluster.producer.send_offsets(GroupId(0), offsets, limit);
+                self.s.cluster.producer.send_offsets(RdGroupMetadata::of_group(GroupId(0)), offsets, limit);
             } else {
                 self.s.cluster.producer.call(call, limit);
             }

@@ -4,7 +4,7 @@ use crate::harness::Outcome;
 use crate::rd_cluster::{Cluster, Scripted, Seen, addr};
 use model::base::{Domain, Fix, Fixes, Millis, Offset, Row, Streams, TopicPartition};
 use model::kafka::ErrorCode;
-use model::kafka::client::rdkafka::{Call, CallError, ProducerEvent, RdConfig, RdError, RdProducer};
+use model::kafka::client::rdkafka::{Call, CallError, ProducerEvent, RdConfig, RdError, RdGroupMetadata, RdProducer};
 use model::kafka::messages::Request;
 use model::kafka::txn_messages::{CoordinatorKey, CoordinatorRequest, GroupId, TransactionalId};
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ impl Run {
             "offsets" => {
                 let limit = self.cluster.now + Millis(number(2).unwrap_or(20_000));
                 let offsets = vec![(TopicPartition::new(1, 0), Offset(number(1).unwrap_or(0)))];
-                self.cluster.producer.send_offsets(GroupId(0), offsets, limit);
+                self.cluster.producer.send_offsets(RdGroupMetadata::of_group(GroupId(0)), offsets, limit);
                 self.await_call(at, "offsets", Call::Offsets);
                 return;
             }

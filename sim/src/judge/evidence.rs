@@ -60,6 +60,10 @@ pub struct Cast {
     pub ids: Vec<u32>,
     /// Number of each process that is a producer.
     pub senders: BTreeMap<ProcessId, u16>,
+    /// Gatekeepers: name, and how long a row may wait for the commit of its transaction, by number.
+    pub gatekeepers: Vec<(String, Nanos)>,
+    /// Number of the gatekeeper that each process is an instance of.
+    pub keepers: BTreeMap<ProcessId, u16>,
     /// How long a row of each producer may wait for the commit of its transaction, by number; zero where not listed.
     pub commit_every: Vec<Nanos>,
     /// Whether each producer is idempotent, by number.

@@ -33,6 +33,7 @@ mod layer;
 mod ledger;
 mod liveness;
 mod order;
+mod pins;
 mod replication;
 mod results;
 mod sequences;
@@ -52,11 +53,12 @@ pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
 pub use order::OrderLaw;
+pub use pins::Pins;
 pub use replication::{ReplicationLaw, Told};
 pub use results::{Billing, Derivation, ResultLaw, ResultNode, ResultPlan, ResultSink, Results, Scopes, Wrong};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
-pub use tally::{Account, Ended, Tally};
+pub use tally::{Aborts, Account, Ended, Tally};
 pub use transactions::{HangingLaw, MarkerLaw, StateLaw};
 
 use crate::world::Observer;
@@ -168,6 +170,8 @@ pub struct Judge {
     pub excuses: Excuses,
     /// Times without acknowledgements.
     pub stalls: Stalls,
+    /// How long transactions held readers of committed data back.
+    pub pins: Pins,
     /// What each producer's side comes to.
     pub tally: Tally,
     /// How jobs fared.
@@ -191,6 +195,7 @@ impl Judge {
             liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
             stalls: Stalls::new(cast),
+            pins: Pins::new(cast, topics),
             tally: Tally::new(cast),
             jobs: JobTally::default(),
             coverage: Coverage::default(),
@@ -231,7 +236,9 @@ impl Observer for Judge {
     fn event(&mut self, at: SimTime, id: u64, cause: u64, process: ProcessId, event: &Event) {
         let of_a_batch = of_a_batch(event);
         self.coverage.event(at, id, cause, process, event);
+        self.pins.event(at, id, cause, process, event);
         if !of_a_batch {
+            self.stalls.event(at, id, cause, process, event);
             self.tally.event(at, id, cause, process, event);
             self.excuses.event(at, id, cause, process, event);
             self.jobs.event(at, id, cause, process, event);

@@ -3,7 +3,11 @@
 //! waits for the commit by design: its time counts from when that is due.
 
 use super::{Cast, Ledger};
-use model::base::{Ghost, Layer, Millis, Nanos, Shown, SimTime, SmallMap, TopicPartition};
+use crate::world::Observer;
+use model::base::{
+    Event, Ghost, Layer, Millis, Nanos, ProcessId, Shown, SimTime, SmallMap, TopicPartition, TransactionFate,
+};
+use std::collections::BTreeMap;
 
 /// A time without acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,11 @@ pub struct Stalls {
     commit_every: Vec<Nanos>,
     /// The stalls, in the order of their ends.
     pub stalls: Vec<Stall>,
+    gatekeepers: Vec<(String, Nanos)>,
+    keepers: BTreeMap<ProcessId, u16>,
+    last_commit: BTreeMap<u16, SimTime>,
+    /// Times in which no instance of a gatekeeper committed, by its number: from when that was due.
+    pub of_gatekeepers: Vec<(u16, SimTime, SimTime)>,
 }
 impl Stalls {
     /// Gaps below this are no stalls.
@@ -38,7 +47,12 @@ impl Stalls {
 
     /// For this cast.
     pub fn new(cast: &Cast) -> Self {
-        Self { commit_every: cast.commit_every.clone(), ..Self::default() }
+        Self {
+            commit_every: cast.commit_every.clone(),
+            gatekeepers: cast.gatekeepers.clone(),
+            keepers: cast.keepers.clone(),
+            ..Self::default()
+        }
     }
 
     /// The longest stall among these partitions and producers that overlaps `from..`.
@@ -59,6 +73,20 @@ impl Stalls {
         let from = before.max(SimTime::at(Millis(i64::from(sent.at_ms))) + due);
         if at > from && at.since(from) >= Self::SHORTEST {
             self.stalls.push(Stall { from, to: at, tp: shown.tp, producer });
+        }
+    }
+}
+
+impl Observer for Stalls {
+    /// Commits of gatekeepers: whichever instance it is, the pipeline has moved.
+    fn event(&mut self, at: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
+        let Event::TransactionEnded { fate: TransactionFate::Committed, .. } = event else { return };
+        let Some(number) = self.keepers.get(&process).copied() else { return };
+        let every = self.gatekeepers.get(usize::from(number)).map_or(Nanos::ZERO, |(_, every)| *every);
+        let Some(before) = self.last_commit.insert(number, at) else { return };
+        let due = before + every;
+        if at > due && at.since(due) >= Self::SHORTEST {
+            self.of_gatekeepers.push((number, due, at));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Cast;
 use crate::world::Observer;
-use model::base::{Event, Ghost, Layer, ProcessId, Shown, SimTime, TransactionFate};
+use model::base::{AbortedBy, Event, Ghost, Layer, ProcessId, Shown, SimTime, TransactionFate};
 use std::collections::BTreeMap;
 
 /// Transactions of one fate.
@@ -42,15 +42,38 @@ pub struct Account {
 pub struct Tally {
     senders: BTreeMap<ProcessId, u16>,
     accounts: Vec<Account>,
+    /// Of instances of gatekeepers.
+    keepers: BTreeMap<ProcessId, Account>,
+    /// Transactions that a coordinator has aborted, by who wanted it.
+    pub aborts: Aborts,
+}
+/// Transactions that a coordinator has aborted, by who wanted it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aborts {
+    /// The producer.
+    pub client: u64,
+    /// Nobody: the time was over.
+    pub expiry: u64,
+    /// The next producer with the same id.
+    pub init: u64,
 }
 impl Tally {
     /// For this cast.
     pub fn new(cast: &Cast) -> Self {
-        Self { senders: cast.senders.clone(), accounts: vec![Account::default(); cast.producers.len()] }
+        Self {
+            senders: cast.senders.clone(),
+            accounts: vec![Account::default(); cast.producers.len()],
+            keepers: cast.keepers.keys().map(|process| (*process, Account::default())).collect(),
+            aborts: Aborts::default(),
+        }
     }
     /// The account of a producer, by number.
     pub fn of(&self, producer: u16) -> Account {
         self.accounts.get(usize::from(producer)).cloned().unwrap_or_default()
+    }
+    /// The account of an instance of a gatekeeper.
+    pub fn of_keeper(&self, process: ProcessId) -> Account {
+        self.keepers.get(&process).cloned().unwrap_or_default()
     }
     /// Which producer a process is.
     pub fn producer(&self, process: ProcessId) -> Option<u16> {
@@ -66,8 +89,18 @@ impl Tally {
 
 impl Observer for Tally {
     fn event(&mut self, _: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
+        if let Event::AbortDecided { by, .. } = event {
+            let aborts = match by {
+                AbortedBy::Client => &mut self.aborts.client,
+                AbortedBy::Expiry => &mut self.aborts.expiry,
+                AbortedBy::Init => &mut self.aborts.init,
+            };
+            *aborts += 1;
+            return;
+        }
         let producer = self.senders.get(&process).map(|p| usize::from(*p));
-        let Some(account) = producer.and_then(|p| self.accounts.get_mut(p)) else { return };
+        let sender = producer.and_then(|p| self.accounts.get_mut(p));
+        let Some(account) = sender.or_else(|| self.keepers.get_mut(&process)) else { return };
         match *event {
             Event::Retried { .. } => account.retries += 1,
             Event::ProducerFatal { error } => {

@@ -115,7 +115,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         }
         stage.readers.push(instances);
     }
-    super::gatekeepers::add(scenario, &bootstrap, &mut world, &mut stage);
+    super::gatekeepers::add(scenario, &bootstrap, &mut world, &mut stage, &mut cast);
     super::jobs::add(scenario, &bootstrap, &mut world, &mut stage);
     let mut topics: Vec<TopicInfo> = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
     for gatekeeper in &scenario.gatekeepers {
@@ -302,7 +302,7 @@ pub(super) fn java_producer(profile: Profile, c: &Config, bootstrap: &Arc<[Addr]
     }
 }
 /// Settings of a librdkafka instance: those that the scenario sets, by its own reading of its keys.
-fn rd_instance(c: &Config) -> RdConfig {
+pub(super) fn rd_instance(c: &Config) -> RdConfig {
     let mut config = RdConfig::default();
     for (name, setting, set) in c.iter() {
         // A key of librdkafka that the instance does not act on (the partitioner, the consumer's) is read elsewhere.
@@ -312,7 +312,7 @@ fn rd_instance(c: &Config) -> RdConfig {
     }
     config
 }
-fn partitioner(c: &Config) -> RdPartitioner {
+pub(super) fn partitioner(c: &Config) -> RdPartitioner {
     match c.word("partitioner") {
         "consistent" => RdPartitioner::Consistent,
         "random" => RdPartitioner::Random,
@@ -344,7 +344,7 @@ fn producer_client(
                 ..java_producer(app.profile, &app.config, bootstrap)
             })),
         };
-        let batching = Batching { rows: t.rows, every: t.every, aborts_ppm: t.aborts_ppm };
+        let batching = Batching { rows: t.rows, every: t.every, aborts_ppm: t.aborts_ppm, keeps_fatal: t.keeps_fatal };
         return ProducerClientConfig::Transactional(client, batching);
     }
     match app.profile {

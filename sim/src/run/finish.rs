@@ -7,8 +7,8 @@ use crate::judge::{Account, Billing, CAUSES, Findings, LayerCount, Results, Scop
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
 use crate::show::outcome::{
-    Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, Restart, SCHEMA, Scope, Stall,
-    Transactions, Value, Verdict, Violation, Work, WrongResult,
+    Aborts, Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, Restart, SCHEMA, Scope,
+    Stall, Transactions, Value, Verdict, Violation, Work, WrongResult,
 };
 use crate::world::Digest;
 use model::actor::Actor;
@@ -63,6 +63,8 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         restarts: restarts(run),
         producers: producers(run),
         stalls: stalls(run, &judge.stalls),
+        pinned_ms: pinned(run),
+        aborts: aborts(run),
         liveness: liveness(run, &findings),
         freshness_ms: freshness(run),
         faults: run
@@ -207,52 +209,68 @@ fn restarts(run: &Run) -> Vec<Restart> {
 fn producers(run: &Run) -> BTreeMap<String, Producer> {
     let apps = run.scenario.applications.iter().zip(&run.stage.applications);
     let transactional = apps.flat_map(|(app, instances)| instances.iter().map(|_| app.transaction.is_some()));
-    let producer = |((name, number), transactional): ((&String, u16), bool)| {
-        let Account { acknowledged, failed, retries, fatal, fatal_errors, forgotten, committed, aborted, unknown } =
-            run.seen.judge.tally.of(number);
-        let fatal_errors = fatal_errors.into_iter().map(|(code, n)| (code.to_string(), n)).collect();
-        let transactions = transactional.then_some(Transactions {
-            committed: committed.transactions,
-            rows_committed: committed.rows,
-            aborted: aborted.transactions,
-            rows_aborted: aborted.rows,
-            unknown: unknown.transactions,
-            rows_unknown: unknown.rows,
-        });
-        let failed_sends = failed;
-        (name.clone(), Producer { failed_sends, retries, acknowledged, fatal, fatal_errors, forgotten, transactions })
+    let tally = &run.seen.judge.tally;
+    let of = |((name, number), transactional): ((&String, u16), bool)| {
+        (name.clone(), producer(tally.of(number), transactional))
     };
-    let mut all: BTreeMap<_, _> = run.cast.producers.iter().zip(0..).zip(transactional).map(producer).collect();
+    let mut all: BTreeMap<_, _> = run.cast.producers.iter().zip(0..).zip(transactional).map(of).collect();
     for (gatekeeper, instances) in run.scenario.gatekeepers.iter().zip(&run.stage.gatekeepers) {
         for (n, process) in instances.iter().enumerate() {
             let many = instances.len() > 1;
             let name = if many { format!("{}-{n}", gatekeeper.name) } else { gatekeeper.name.clone() };
-            let counters = run.world.process(*process).and_then(Actor::gatekeeper).map(|g| g.counters());
-            let c = counters.unwrap_or_default();
-            let acknowledged = c.committed;
-            all.insert(name, Producer { acknowledged, retries: c.aborted, fatal: c.restarts, ..Producer::default() });
+            let account = tally.of_keeper(*process);
+            let acknowledged = account.committed.rows;
+            all.insert(name, producer(Account { acknowledged, ..account }, true));
         }
     }
     all
 }
+fn producer(account: Account, transactional: bool) -> Producer {
+    let Account { acknowledged, failed, retries, fatal, fatal_errors, forgotten, committed, aborted, unknown } =
+        account;
+    let fatal_errors = fatal_errors.into_iter().map(|(code, n)| (code.to_string(), n)).collect();
+    let transactions = transactional.then_some(Transactions {
+        committed: committed.transactions,
+        rows_committed: committed.rows,
+        aborted: aborted.transactions,
+        rows_aborted: aborted.rows,
+        unknown: unknown.transactions,
+        rows_unknown: unknown.rows,
+    });
+    Producer { failed_sends: failed, retries, acknowledged, fatal, fatal_errors, forgotten, transactions }
+}
 fn stalls(run: &Run, stalls: &Stalls) -> Vec<Stall> {
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
-    stalls
-        .stalls
+    let stall = |from: SimTime, to: SimTime, place: String| Stall {
+        from_ms: ms(from),
+        to_ms: ms(to),
+        ms: to.since(from).0 / 1_000_000,
+        place,
+        why: why(run, from, to),
+    };
+    let of_producers = stalls.stalls.iter().map(|s| {
+        let producer = &run.cast.producers[usize::from(s.producer)];
+        let topic = &run.topics[usize::from(s.tp.topic.0)].name;
+        stall(s.from, s.to, format!("{producer} {topic}/{}", s.tp.partition))
+    });
+    let of_gatekeepers = stalls
+        .of_gatekeepers
         .iter()
-        .map(|s| Stall {
-            from_ms: ms(s.from),
-            to_ms: ms(s.to),
-            ms: s.length().0 / 1_000_000,
-            place: format!(
-                "{} {}/{}",
-                run.cast.producers[usize::from(s.producer)],
-                run.topics[usize::from(s.tp.topic.0)].name,
-                s.tp.partition
-            ),
-            why: why(run, s.from, s.to),
-        })
-        .collect()
+        .map(|(number, from, to)| stall(*from, *to, run.cast.gatekeepers[usize::from(*number)].0.clone()));
+    of_producers.chain(of_gatekeepers).collect()
+}
+/// Whether somebody sends in transactions.
+fn in_transactions(run: &Run) -> bool {
+    !run.scenario.gatekeepers.is_empty() || run.scenario.applications.iter().any(|a| a.transaction.is_some())
+}
+fn pinned(run: &Run) -> BTreeMap<String, u64> {
+    let longest = run.seen.judge.pins.longest(run.world.now());
+    let events = run.topics.iter().zip(0..).filter(|(t, _)| t.events && in_transactions(run));
+    events.map(|(t, n)| (t.name.clone(), longest.get(&n).map_or(0, |d| d.0 / 1_000_000))).collect()
+}
+fn aborts(run: &Run) -> Option<Aborts> {
+    let counted = run.seen.judge.tally.aborts;
+    in_transactions(run).then_some(Aborts { client: counted.client, expiry: counted.expiry, init: counted.init })
 }
 /// The fault that was on when a stall began, or began while it lasted.
 fn why(run: &Run, from: SimTime, to: SimTime) -> String {

@@ -1,13 +1,14 @@
 //! Gatekeepers and the registry, as a scenario configures them.
 
 use super::Stage;
-use super::build::{java_producer, reader_config};
+use super::build::{java_producer, partitioner, rd_instance, reader_config};
 use super::internal::{first_gatekeeper_ids, gatekeeper_ids};
+use crate::judge::Cast;
 use crate::scenario::data::{Decoder, Gatekeeper, Scenario};
 use crate::scenario::keys::Profile;
 use crate::world::World;
 use model::actor::{Actor, ActorConfig};
-use model::app::{ConsumerSide, GatekeeperConfig, ProducerSide, ReaderClientConfig, TransactionalIds};
+use model::app::{ConsumerSide, GatekeeperConfig, ProducerSide, RdSide, ReaderClientConfig, TransactionalIds};
 use model::base::{Addr, Millis, Nanos};
 use model::kafka::client::java::ProducerConfig;
 use model::kafka::txn_messages::GroupId;
@@ -17,20 +18,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Adds their processes to a world: gatekeepers, then registries.
-pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut World<Actor>, stage: &mut Stage) {
+pub(super) fn add(
+    scenario: &Scenario,
+    bootstrap: &Arc<[Addr]>,
+    world: &mut World<Actor>,
+    stage: &mut Stage,
+    cast: &mut Cast,
+) {
     let gatekeepers: usize = scenario.gatekeepers.iter().map(|g| g.consumer.instances.len()).sum();
     let first_registry = stage.machine.len() + gatekeepers;
     let registry = scenario.registry.as_ref();
     let urls: Arc<[Addr]> = (0..registry.map_or(0, |r| r.instances.len()))
         .map(|n| Addr { process: model::base::ProcessId((first_registry + n) as u32), port: HTTP })
         .collect();
-    for (gatekeeper, first) in scenario.gatekeepers.iter().zip(first_gatekeeper_ids(scenario)) {
+    for (number, (gatekeeper, first)) in scenario.gatekeepers.iter().zip(first_gatekeeper_ids(scenario)).enumerate() {
         let mut instances = Vec::new();
+        cast.gatekeepers.push((gatekeeper.name.clone(), gatekeeper.transaction.1));
         let ids = gatekeeper_ids(gatekeeper, first);
         for (n, (ids, _)) in ids.into_iter().enumerate() {
             let config = config(gatekeeper, n, ids, scenario, bootstrap, &urls);
             let machine = gatekeeper.consumer.instances[n] as u32;
-            instances.push(world.add(machine, ActorConfig::Gatekeeper(Arc::new(config))));
+            let process = world.add(machine, ActorConfig::Gatekeeper(Arc::new(config)));
+            cast.keepers.insert(process, number as u16);
+            instances.push(process);
             stage.machine.push(machine);
         }
         stage.gatekeepers.push(instances);
@@ -65,19 +75,25 @@ fn config(
             unreachable!("a gatekeeper is in a group")
         }
     };
-    let profile = match gatekeeper.consumer.profile {
-        Profile::Librdkafka => Profile::Java,
-        java => java,
-    };
     let c = &gatekeeper.producer;
-    let producer = ProducerConfig {
-        transaction_timeout: c.ms("transaction.timeout.ms"),
-        transaction_version: scenario.cluster.features.int("transaction.version") as u8,
-        ..java_producer(profile, c, bootstrap)
+    let producer = match gatekeeper.consumer.profile {
+        Profile::Librdkafka => ProducerSide::Librdkafka(RdSide {
+            config: Arc::new(rd_instance(c)),
+            bootstrap: Arc::clone(bootstrap),
+            partitioner: partitioner(c),
+            partitions: [gatekeeper.valid, gatekeeper.dead_letters]
+                .map(|topic| (topic, scenario.topics[usize::from(topic.0)].assignment.len() as u16))
+                .into(),
+        }),
+        java => ProducerSide::Java(Box::new(ProducerConfig {
+            transaction_timeout: c.ms("transaction.timeout.ms"),
+            transaction_version: scenario.cluster.features.int("transaction.version") as u8,
+            ..java_producer(java, c, bootstrap)
+        })),
     };
     GatekeeperConfig {
         consumer,
-        producer: ProducerSide::Java(Box::new(producer)),
+        producer,
         group: GroupId(gatekeeper.consumer.group.unwrap_or_default()),
         valid: gatekeeper.valid,
         dead_letters: gatekeeper.dead_letters,

@@ -332,10 +332,7 @@ impl Run {
         let decided = producers.filter_map(|p| self.world.process(*p).and_then(Actor::producer)).all(|a| !a.is_busy());
         // What the schedule leaves down comes no more into any ISR.
         let whole = if self.faults.left_down().is_empty() { self.formed() } else { true };
-        decided
-            && whole
-            && evidence::caught_up(self)
-            && evidence::gatekeepers_behind(self).is_empty()
+        decided && whole && evidence::caught_up(self) && evidence::gatekeepers_behind(self).is_empty()
     }
 
     /// Whether jobs have written what they had to: that is sure when nothing has been written for long enough.

@@ -205,6 +205,8 @@ pub struct Transaction {
     pub aborts_ppm: u32,
     /// How long a call of librdkafka may take.
     pub timeout: Option<Nanos>,
+    /// It goes on with an instance that can do no more.
+    pub keeps_fatal: bool,
 }
 /// A consumer.
 #[derive(Clone, Debug)]
@@ -608,6 +610,11 @@ pub enum Action<T> {
     MoveLeaders {
         /// Of these topics.
         topics: Vec<TopicId>,
+    },
+    /// Another level of `transaction.version`.
+    UpgradeFeature {
+        /// The level.
+        transaction_version: u8,
     },
     /// One node after the other.
     RollingRestart {

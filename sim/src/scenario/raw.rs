@@ -353,10 +353,12 @@ pub struct Transaction {
     /// recommends (-1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
+    /// After a fatal error it goes on with the same instance; else another one takes its place.
+    pub keeps_fatal: bool,
 }
 impl Default for Transaction {
     fn default() -> Self {
-        Self { rows: 500, every: secs(1), id: None, aborts: Share(0), timeout: None }
+        Self { rows: 500, every: secs(1), id: None, aborts: Share(0), timeout: None, keeps_fatal: false }
     }
 }
 

@@ -40,6 +40,8 @@ pub enum Kind {
     ForgetTopic,
     /// A schema registry answers something else than the truth.
     Registry,
+    /// The operator raises the level of a feature (`kafka-features upgrade`).
+    UpgradeFeature,
     /// Faults drawn from the seed.
     Chaos,
 }
@@ -62,6 +64,7 @@ impl Kind {
             Self::RollingRestart => (&[], &["target", "pause", "dead", "killed", "controller-last", "restart-after"]),
             Self::ForgetTopic => (&["topics"], &["target", "duration", "answers"]),
             Self::Registry => (&["status"], &["target", "duration"]),
+            Self::UpgradeFeature => (&["transaction-version"], &[]),
             Self::Chaos => {
                 (&["faults", "duration"], &["kinds", "target", "lasts", "dead-modes", "most-down", "topics"])
             }
@@ -271,6 +274,10 @@ pub struct Fault {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 200, max = 599))]
     pub status: Option<u16>,
+    /// New level of the feature `transaction.version`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2))]
+    pub transaction_version: Option<u8>,
     /// Pause between a node's return to every ISR and the next node's turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Duration>,

@@ -53,7 +53,7 @@ pub enum TransactionalIds {
 pub struct Gatekeeper {
     /// Name; also `group.id` unless that is set, and the beginning of `transactional.id`.
     pub name: String,
-    /// Its consumer's client library.
+    /// The client library of its consumer and its producer.
     #[serde(default = "raw::java")]
     pub profile: Profile,
     /// What it reads. Its values are Avro.
@@ -65,7 +65,7 @@ pub struct Gatekeeper {
     /// The consumer's keys.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub consumer: Settings<ConsumerKeys>,
-    /// The producer's keys: those of a Java producer.
+    /// The producer's keys.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub producer: Settings<ProducerKeys>,
     /// How rows are dealt out over transactions.

@@ -69,6 +69,7 @@ impl Action<Range> {
             Self::Cpu { target, share } => Action::Cpu { target, share },
             Self::Clock { target, shift } => Action::Clock { target, shift },
             Self::MoveLeaders { topics } => Action::MoveLeaders { topics },
+            Self::UpgradeFeature { transaction_version } => Action::UpgradeFeature { transaction_version },
             Self::RollingRestart { target, killed, controller_last, restart, pause, dead } => {
                 let restart = restart.draw(stream);
                 Action::RollingRestart { target, killed, controller_last, restart, pause, dead }
@@ -212,6 +213,7 @@ impl<T> Action<T> {
             Self::Cpu { .. } => "cpu",
             Self::Clock { .. } => "clock",
             Self::MoveLeaders { .. } => "move-leaders",
+            Self::UpgradeFeature { .. } => "upgrade-feature",
             Self::RollingRestart { .. } => "rolling-restart",
             Self::ForgetTopic { .. } => "forget-topic",
             Self::Registry { .. } => "registry",

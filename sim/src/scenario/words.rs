@@ -107,6 +107,7 @@ impl Scenario {
                 let topics: Vec<_> = topics.iter().map(|t| self.topics[usize::from(t.0)].name.as_str()).collect();
                 format!("{name} of {}", topics.join(", "))
             }
+            Action::UpgradeFeature { transaction_version } => format!("transaction.version to {transaction_version}"),
             Action::Registry { target, status } => format!("{}, status {status}", on(target)),
             Action::RollingRestart { target, killed, .. } => {
                 format!("{} ({})", on(target), if *killed { "killed" } else { "stopped" })

@@ -7,7 +7,7 @@ use crate::run::{Finished, Run, finish};
 use crate::scenario::Loaded;
 use crate::show::outcome::{Outcome, Verdict};
 use model::base::Chain;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -80,9 +80,11 @@ impl Sweep {
     pub fn longest_stalls(&self) -> BTreeMap<String, Series> {
         let mut all: BTreeMap<String, Series> = BTreeMap::new();
         for run in &self.runs {
-            for name in run.outcome.producers.keys() {
+            let stalled = run.outcome.stalls.iter().filter_map(|s| s.place.split(' ').next());
+            let names: BTreeSet<&str> = run.outcome.producers.keys().map(String::as_str).chain(stalled).collect();
+            for name in names {
                 let of = run.outcome.stalls.iter().filter(|s| s.place.split(' ').next() == Some(name));
-                all.entry(name.clone()).or_default().0.push(of.map(|s| s.ms).max().unwrap_or(0));
+                all.entry(name.to_owned()).or_default().0.push(of.map(|s| s.ms).max().unwrap_or(0));
             }
         }
         all

@@ -63,6 +63,13 @@ pub struct Outcome {
     pub stalls: Vec<Stall>,
     /// Restarts of jobs.
     pub restarts: Vec<Restart>,
+    /// How long one transaction held readers of committed data back in one partition, at most, in ms: by topic, where
+    /// somebody sends in transactions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pinned_ms: BTreeMap<String, u64>,
+    /// Transactions that coordinators have aborted, by who wanted it, where somebody sends in transactions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborts: Option<Aborts>,
     /// Liveness checks by name.
     pub liveness: BTreeMap<String, Liveness>,
     /// Event-to-visible latency by layer.
@@ -239,6 +246,16 @@ pub struct Transactions {
     pub unknown: u64,
     /// Rows in them.
     pub rows_unknown: u64,
+}
+/// Transactions that coordinators have aborted, by who wanted it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Aborts {
+    /// The producer, with EndTxn.
+    pub client: u64,
+    /// Nobody: `transaction.timeout.ms` was over.
+    pub expiry: u64,
+    /// The next producer with the same `transactional.id`.
+    pub init: u64,
 }
 /// A time without progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -120,6 +120,7 @@ impl Fault {
             Self::Thaw(_) => "thaw",
             Self::Signal(_, Signal::Terminate) => "terminate",
             Self::Signal(_, Signal::Answer(_)) => "registry-answers",
+            Self::Signal(_, Signal::UpgradeTransactions(_)) => "upgrade-feature",
             Self::Signal(_, Signal::Drain) => "drain",
             Self::Signal(_, Signal::ElectPreferred | Signal::ElectPreferredOf(_)) => "elect-preferred",
             Self::Signal(_, Signal::HideTopics(true) | Signal::HideTopic(..)) => "hide-topics",

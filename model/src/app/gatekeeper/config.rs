@@ -1,8 +1,9 @@
 //! How a gatekeeper is started.
 
-use crate::app::{MemberConfig, RdMemberConfig};
-use crate::base::{Millis, Nanos, TopicId};
+use crate::app::{MemberConfig, RdMemberConfig, RdPartitioner};
+use crate::base::{Addr, Millis, Nanos, TopicId};
 use crate::kafka::client::java::ProducerConfig;
+use crate::kafka::client::rdkafka::RdConfig;
 use crate::kafka::txn_messages::{GroupId, TransactionalId};
 use crate::registry::{Library, RegistryClientConfig};
 use std::sync::Arc;
@@ -59,6 +60,20 @@ pub enum ConsumerSide {
 pub enum ProducerSide {
     /// Java.
     Java(Box<ProducerConfig>),
+    /// librdkafka.
+    Librdkafka(RdSide),
+}
+/// A librdkafka producer.
+#[derive(Clone, Debug)]
+pub struct RdSide {
+    /// Its settings.
+    pub config: Arc<RdConfig>,
+    /// `bootstrap.servers`.
+    pub bootstrap: Arc<[Addr]>,
+    /// Its partitioner.
+    pub partitioner: RdPartitioner,
+    /// Partitions of the topics that it sends to.
+    pub partitions: Arc<[(TopicId, u16)]>,
 }
 
 /// Which `transactional.id`s an instance uses.

@@ -6,16 +6,18 @@
 //! [`source::Source`] and [`sink::Sink`].
 
 mod config;
+mod rd_sink;
 mod sink;
 mod source;
 mod verdict;
 
-pub use config::{ConsumerSide, GatekeeperConfig, ProducerSide, TransactionalIds};
+pub use config::{ConsumerSide, GatekeeperConfig, ProducerSide, RdSide, TransactionalIds};
 
 use super::reader::THREADS;
 use super::{APP, KeyHash, tell_moved};
 use crate::base::{
     Cx, Event, Input, Lane, Millis, Nanos, Offset, Port, Row, Signal, SimTime, SmallMap, Span, TopicPartition,
+    TransactionFate,
 };
 use crate::kafka::client::{Moved, Slice};
 use crate::kafka::messages::Message;
@@ -77,22 +79,8 @@ pub struct Gatekeeper {
     next_punctuation: Millis,
     punctuated: bool,
     terminated: bool,
-    counters: Counters,
     deadline: Option<SimTime>,
     starts: u32,
-}
-
-/// What it has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Rows committed.
-    pub committed: u64,
-    /// Transactions committed and aborted.
-    pub transactions: u64,
-    /// See `transactions`.
-    pub aborted: u64,
-    /// Times that it had to be started anew after a fatal error.
-    pub restarts: u64,
 }
 
 impl Gatekeeper {
@@ -116,7 +104,6 @@ impl Gatekeeper {
             next_punctuation: config.punctuate_every.map_or(Millis::MAX, |every| cx.millis() + every),
             punctuated: false,
             terminated: false,
-            counters: Counters::default(),
             deadline: None,
             starts: 0,
         };
@@ -127,10 +114,6 @@ impl Gatekeeper {
     /// The application's thread, and those of its clients.
     pub const fn lane(&self, port: Port) -> Lane {
         Lane(if port.0 == APP.0 { 0 } else { 1 })
-    }
-    /// What it has done.
-    pub const fn counters(&self) -> Counters {
-        self.counters
     }
     /// Whether everything that it has read is committed.
     pub fn is_idle(&self) -> bool {
@@ -164,7 +147,7 @@ impl Gatekeeper {
             }
             (_, input @ (Input::Message { .. } | Input::Connection(..))) => {
                 if !self.registry.input(&input, cx) && !self.source.input(input.clone()) {
-                    self.sink.input(input);
+                    self.sink.input(input, cx);
                 }
                 self.serve(cx);
             }
@@ -401,13 +384,15 @@ impl Gatekeeper {
         self.sink.send_offsets(self.config.group, offsets, member, now);
     }
     fn committed<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        self.counters.committed += u64::from(self.rows);
-        self.counters.transactions += 1;
+        self.ended(TransactionFate::Committed, cx);
         for (tp, offset) in self.next.iter() {
             cx.emit(Event::OffsetCommitted { group: self.config.group.0, tp, offset: *offset });
         }
         self.forget();
         self.stage = Stage::Idle;
+    }
+    fn ended<W>(&self, fate: TransactionFate, cx: &mut Cx<'_, Message, W>) {
+        cx.emit(Event::TransactionEnded { fate, rows: self.rows });
     }
     fn forget(&mut self) {
         self.rows = 0;
@@ -422,7 +407,7 @@ impl Gatekeeper {
     }
     /// Goes back to where the transaction began, in what is still its own.
     fn aborted<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        self.counters.aborted += 1;
+        self.ended(TransactionFate::Aborted, cx);
         self.rewind(cx);
         self.forget();
         let rest = std::mem::take(&mut self.rest);
@@ -460,7 +445,12 @@ impl Gatekeeper {
 
     /// A fatal error: the process closes what it can and ends. It is started again after a time.
     fn go_down<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        self.counters.restarts += 1;
+        match self.stage {
+            // Nobody knows how it ends; the committed offsets will tell the next start.
+            Stage::Committing => self.ended(TransactionFate::Unknown, cx),
+            Stage::Open(_) | Stage::Offsets | Stage::Aborting => self.ended(TransactionFate::Aborted, cx),
+            Stage::Initializing | Stage::Idle | Stage::Resting(_) | Stage::Down(_) => {}
+        }
         self.sink.close(cx);
         self.source.close(cx);
         tell_moved(self.config.group.0, self.source.take_moved(), cx);

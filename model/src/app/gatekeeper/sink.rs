@@ -1,9 +1,11 @@
 //! The producer of a gatekeeper.
 
 use super::config::{GatekeeperConfig, ProducerSide};
+use super::rd_sink::RdSink;
 use crate::app::{KeyHash, java_producer};
 use crate::base::{Cx, Input, Millis, Offset, Row, SimTime, TopicId, TopicPartition};
 use crate::kafka::client::java::{GroupMetadata, JavaProducer, ProducerConfig, ProducerEvent, State, Target};
+use crate::kafka::client::rdkafka::RdGroupMetadata;
 use crate::kafka::coordinator::group::Name;
 use crate::kafka::messages::Message;
 use crate::kafka::txn_messages::GroupId;
@@ -26,70 +28,87 @@ pub(super) enum Ended {
 #[derive(Clone, Debug)]
 pub(super) enum Sink {
     Java(Box<JavaProducer>),
+    Librdkafka(Box<RdSink>),
 }
 
 impl Sink {
     pub(super) fn start<W>(config: &GatekeeperConfig, start: u32, cx: &mut Cx<'_, Message, W>) -> Self {
-        let ProducerSide::Java(producer) = &config.producer;
         // Each start of the process has ids of its own where they are fresh.
         let start = cx.incarnation.0.saturating_sub(1).saturating_mul(8).saturating_add(start);
-        let producer = ProducerConfig { transactional_id: Some(config.ids.of_start(start)), ..(**producer).clone() };
-        Self::Java(Box::new(java_producer(&producer, cx)))
+        let id = config.ids.of_start(start);
+        match &config.producer {
+            ProducerSide::Java(producer) => {
+                let producer = ProducerConfig { transactional_id: Some(id), ..(**producer).clone() };
+                Self::Java(Box::new(java_producer(&producer, cx)))
+            }
+            ProducerSide::Librdkafka(side) => Self::Librdkafka(Box::new(RdSink::start(side, id, cx))),
+        }
     }
-    pub(super) fn input(&mut self, input: Input<Message>) -> bool {
-        let Self::Java(producer) = self;
-        producer.input(input)
+    pub(super) fn input<W>(&mut self, input: Input<Message>, cx: &Cx<'_, Message, W>) -> bool {
+        match self {
+            Self::Java(producer) => producer.input(input),
+            Self::Librdkafka(producer) => producer.input(input, cx),
+        }
     }
     pub(super) fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        let Self::Java(producer) = self;
-        producer.run(cx);
+        match self {
+            Self::Java(producer) => producer.run(cx),
+            Self::Librdkafka(producer) => producer.run(cx),
+        }
     }
     pub(super) fn deadline(&self) -> Option<SimTime> {
-        let Self::Java(producer) = self;
-        producer.deadline()
+        match self {
+            Self::Java(producer) => producer.deadline(),
+            Self::Librdkafka(producer) => producer.deadline(),
+        }
     }
     /// The next thing that has ended.
-    pub(super) fn poll<W>(&mut self, _: &mut Cx<'_, Message, W>) -> Option<Ended> {
-        let Self::Java(producer) = self;
-        loop {
-            return Some(match producer.poll()? {
-                ProducerEvent::Failed { .. } => Ended::SendFailed,
-                ProducerEvent::Called { result: Ok(()), .. } => Ended::Done,
-                ProducerEvent::Called { result: Err(_), .. } => match producer.state() {
-                    Some(State::FatalError) => Ended::Fatal,
-                    Some(State::AbortableError) => Ended::Abortable,
-                    _ => Ended::Again,
-                },
-                _ => continue,
-            });
+    pub(super) fn poll<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Option<Ended> {
+        match self {
+            Self::Java(producer) => poll_java(producer),
+            Self::Librdkafka(producer) => producer.poll(cx),
         }
     }
     pub(super) fn is_fatal(&self) -> bool {
-        let Self::Java(producer) = self;
-        producer.state() == Some(State::FatalError)
+        match self {
+            Self::Java(producer) => producer.state() == Some(State::FatalError),
+            Self::Librdkafka(producer) => producer.is_fatal(),
+        }
     }
     pub(super) fn must_abort(&self) -> bool {
-        let Self::Java(producer) = self;
-        producer.state() == Some(State::AbortableError)
+        match self {
+            Self::Java(producer) => producer.state() == Some(State::AbortableError),
+            Self::Librdkafka(producer) => producer.must_abort(),
+        }
     }
     /// The application's thread hangs in a send.
     pub(super) fn is_blocked(&self) -> bool {
-        let Self::Java(producer) = self;
-        producer.is_blocked()
+        match self {
+            Self::Java(producer) => producer.is_blocked(),
+            Self::Librdkafka(producer) => producer.is_blocked(),
+        }
     }
     // What these throw at once shows in the producer's state, which is looked at before anything else is done.
     pub(super) fn init(&mut self, now: Millis) {
-        let Self::Java(producer) = self;
-        let _ = producer.init_transactions(now);
+        match self {
+            Self::Java(producer) => drop(producer.init_transactions(now)),
+            Self::Librdkafka(producer) => producer.init(now),
+        }
     }
     pub(super) fn begin(&mut self) -> bool {
-        let Self::Java(producer) = self;
-        producer.begin_transaction().is_ok()
+        match self {
+            Self::Java(producer) => producer.begin_transaction().is_ok(),
+            Self::Librdkafka(producer) => producer.begin(),
+        }
     }
     pub(super) fn send(&mut self, topic: TopicId, key: Option<KeyHash>, row: Row, now: Millis) {
-        let Self::Java(producer) = self;
-        let target = key.map_or(Target::Sticky, |key| Target::Key(key.murmur2));
-        let _ = producer.send(topic, target, row, now);
+        match self {
+            Self::Java(producer) => {
+                let target = key.map_or(Target::Sticky, |key| Target::Key(key.murmur2));
+                let _ = producer.send(topic, target, row, now);
+            }
+            Self::Librdkafka(producer) => producer.send(topic, row, now),
+        }
     }
     pub(super) fn send_offsets(
         &mut self,
@@ -98,27 +117,60 @@ impl Sink {
         member: Option<(Name, i32, Option<Name>)>,
         now: Millis,
     ) {
-        let Self::Java(producer) = self;
-        let group = match member {
-            Some((member, generation, instance)) => GroupMetadata { group, generation, member, instance },
-            None => GroupMetadata::of_group(group),
-        };
-        let _ = producer.send_offsets(offsets, group, now);
+        match self {
+            Self::Java(producer) => {
+                let group = match member {
+                    Some((member, generation, instance)) => GroupMetadata { group, generation, member, instance },
+                    None => GroupMetadata::of_group(group),
+                };
+                let _ = producer.send_offsets(offsets, group, now);
+            }
+            Self::Librdkafka(producer) => {
+                let group = match member {
+                    Some((member, generation, instance)) => RdGroupMetadata { group, generation, member, instance },
+                    None => RdGroupMetadata::of_group(group),
+                };
+                producer.send_offsets(group, offsets, now);
+            }
+        }
     }
     pub(super) fn commit(&mut self, now: Millis) {
-        let Self::Java(producer) = self;
-        let _ = producer.commit_transaction(now);
+        match self {
+            Self::Java(producer) => drop(producer.commit_transaction(now)),
+            Self::Librdkafka(producer) => producer.commit(),
+        }
     }
     pub(super) fn abort(&mut self, now: Millis) {
-        let Self::Java(producer) = self;
-        let _ = producer.abort_transaction(now);
+        match self {
+            Self::Java(producer) => drop(producer.abort_transaction(now)),
+            Self::Librdkafka(producer) => producer.abort(),
+        }
     }
     /// The process ends: what is under way stays where it is.
     pub(super) fn close<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        let Self::Java(producer) = self;
-        producer.abort();
-        producer.run(cx);
-        producer.network().close_all();
-        producer.network().carry_out(cx);
+        match self {
+            Self::Java(producer) => {
+                producer.abort();
+                producer.run(cx);
+                producer.network().close_all();
+                producer.network().carry_out(cx);
+            }
+            Self::Librdkafka(producer) => producer.close(cx),
+        }
+    }
+}
+
+fn poll_java(producer: &mut JavaProducer) -> Option<Ended> {
+    loop {
+        return Some(match producer.poll()? {
+            ProducerEvent::Failed { .. } => Ended::SendFailed,
+            ProducerEvent::Called { result: Ok(()), .. } => Ended::Done,
+            ProducerEvent::Called { result: Err(_), .. } => match producer.state() {
+                Some(State::FatalError) => Ended::Fatal,
+                Some(State::AbortableError) => Ended::Abortable,
+                _ => Ended::Again,
+            },
+            _ => continue,
+        });
     }
 }

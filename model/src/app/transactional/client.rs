@@ -3,6 +3,7 @@
 use crate::app::producer::RdPartitioner;
 use crate::app::{KeyHash, java_producer};
 use crate::base::{Addr, Batch, Cx, Input, Millis, Offset, Row, SimTime, Stream, TopicId, TopicPartition};
+use crate::kafka::ErrorCode;
 use crate::kafka::client::java::{
     self, Failure, JavaProducer, ProducerConfig, ProducerEvent, SendError, State, Target,
 };
@@ -32,6 +33,8 @@ pub enum TransactionalClient {
     },
 }
 
+const TOO_LARGE: Failure = Failure::Code(ErrorCode::MessageTooLarge);
+
 /// A call of the application's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
@@ -58,6 +61,8 @@ pub(super) enum Taken {
     Yes,
     /// The queue is full: later again.
     Full,
+    /// It is larger than the client sends: its future has failed.
+    TooLarge,
     /// `send` has thrown.
     No(Verdict),
 }
@@ -69,6 +74,8 @@ pub(super) type Written = (TopicPartition, Offset, Arc<Batch>);
 #[derive(Clone, Debug)]
 pub(super) enum Happened {
     Written(Written),
+    /// The broker takes these for too large.
+    TooLarge(Arc<Batch>),
     Returned(Call, Verdict),
 }
 
@@ -191,6 +198,7 @@ impl JavaClient {
         let target = KeyHash::unpack(row.key).map_or(Target::Sticky, |k| Target::Key(k.murmur2));
         match self.producer.send(topic, target, row, now) {
             // A future that has failed is seen by the commit.
+            Err(SendError::Failed { why: TOO_LARGE, .. }) => Taken::TooLarge,
             Ok(()) | Err(SendError::Failed { .. }) => Taken::Yes,
             Err(SendError::Full) => Taken::Full,
             Err(SendError::Thrown(_)) => Taken::No(self.standing(Call::Commit)),
@@ -203,6 +211,7 @@ impl JavaClient {
         while let Some(event) = self.producer.poll() {
             match event {
                 ProducerEvent::Acked { tp, base, batch } => return Some(Happened::Written((tp, base, batch))),
+                ProducerEvent::Failed { batch, why: TOO_LARGE, .. } => return Some(Happened::TooLarge(batch)),
                 ProducerEvent::Called { call, result, .. } => {
                     let call = match call {
                         java::Call::Init => Call::Init,
@@ -265,11 +274,11 @@ impl RdClient {
     fn poll<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Option<Happened> {
         while let Some(event) = self.client.poll(cx) {
             match event {
-                rdkafka::ProducerEvent::Delivered(d) => {
-                    if let Ok(base) = d.result {
-                        return Some(Happened::Written((d.tp, base, d.batch)));
-                    }
-                }
+                rdkafka::ProducerEvent::Delivered(d) => match d.result {
+                    Ok(base) => return Some(Happened::Written((d.tp, base, d.batch))),
+                    Err(RdError::Code(ErrorCode::MessageTooLarge)) => return Some(Happened::TooLarge(d.batch)),
+                    Err(_) => {}
+                },
                 rdkafka::ProducerEvent::Called(call, result) => {
                     let call = match call {
                         rdkafka::Call::Init => Call::Init,

@@ -22,6 +22,8 @@ pub struct Batching {
     pub every: Nanos,
     /// Transactions in a million that the application aborts in the end, by a decision of its own. It sends their rows again.
     pub aborts_ppm: u32,
+    /// After a fatal error the same instance is called again and again; else another one takes its place.
+    pub keeps_fatal: bool,
 }
 
 /// What the application's thread is at.
@@ -43,6 +45,8 @@ enum Stage {
 
 /// A loop around a call takes some time.
 const LOOP: Millis = Millis(1);
+/// An application that goes on with an instance that can do no more waits so long between two tries.
+const RETRY: Millis = Millis(1_000);
 
 /// The application.
 #[derive(Clone, Debug)]
@@ -58,6 +62,8 @@ pub(super) struct TransactionalApp {
     /// In the present transaction.
     open: Vec<Row>,
     written: Vec<Written>,
+    /// In the present transaction, and never to be taken by a broker: they are not sent again.
+    too_large: Vec<Row>,
     /// Draws which transactions it aborts.
     decisions: Stream,
 }
@@ -79,6 +85,7 @@ impl TransactionalApp {
             waiting: VecDeque::new(),
             open: Vec::new(),
             written: Vec::new(),
+            too_large: Vec::new(),
             decisions: cx.stream("decisions"),
         };
         app.call(Call::Init, cx.millis());
@@ -120,6 +127,7 @@ impl TransactionalApp {
             while let Some(happened) = self.client.poll(cx) {
                 match happened {
                     Happened::Written(written) => self.written.push(written),
+                    Happened::TooLarge(batch) => self.too_large.extend(batch.rows.iter().copied()),
                     Happened::Returned(call, verdict) => {
                         self.returned(call, verdict, cx);
                         moved = true;
@@ -151,23 +159,34 @@ impl TransactionalApp {
             (Verdict::Again, call) => self.stage = Stage::Again(call, now + LOOP),
             (Verdict::Abort, Call::Init) => self.replace(call, cx),
             (Verdict::Abort, _) => self.call(Call::Abort, now),
+            (Verdict::Over, call) if self.batching.keeps_fatal && call != Call::Init => {
+                self.take_back(cx);
+                self.stage = Stage::Again(Call::Begin, now + RETRY);
+            }
             (Verdict::Over, call) => self.replace(call, cx),
         }
     }
     fn committed<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         self.ended(TransactionFate::Committed, cx);
         self.open.clear();
+        self.too_large.clear();
         for (tp, base, batch) in std::mem::take(&mut self.written) {
             show(Layer::Acked(self.number), tp, base, batch, cx);
         }
         self.stage = Stage::Idle;
     }
-    /// The transaction is no more: its rows go into the next.
+    /// The transaction is no more: its rows go into the next, but for those that nobody would take then either.
     fn take_back<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         if !self.open.is_empty() {
             self.ended(TransactionFate::Aborted, cx);
         }
         self.written.clear();
+        let mut given_up = Vec::new();
+        for row in self.too_large.drain(..) {
+            let is = |r: &Row| (r.time, r.key, r.bytes, r.cols) == (row.time, row.key, row.bytes, row.cols);
+            given_up.extend(self.open.iter().position(is).map(|at| self.open.remove(at)));
+        }
+        self.fail(given_up, cx);
         for row in self.open.drain(..).rev() {
             self.waiting.push_front(row);
         }
@@ -204,6 +223,9 @@ impl TransactionalApp {
         }
         self.waiting.pop_front();
         self.open.push(row);
+        if taken == Taken::TooLarge {
+            self.too_large.push(row);
+        }
         if let Taken::No(verdict) = taken {
             self.returned(Call::Begin, verdict, cx);
         }

@@ -140,6 +140,11 @@ impl<C> ActiveController<C> {
                 let first = self.append(result, batches);
                 ControllerReply::AllocateProducerIds { error: NONE, first, len: PRODUCER_ID_BLOCK }
             }
+            ControllerRequest::UpdateFeatures { transaction_version } => {
+                let result = self.control.update_features(*transaction_version)?;
+                self.append(result, batches);
+                ControllerReply::UpdateFeatures { error: NONE }
+            }
             ControllerRequest::CreateTopics { topics } => {
                 let result = self.control.create_topics(topics);
                 ControllerReply::CreateTopics { topics: self.append(result, batches) }

@@ -22,6 +22,7 @@ struct Contents {
     brokers: BTreeMap<BrokerId, BrokerRegistration>,
     topics: BTreeMap<TopicId, Arc<TopicImage>>,
     next_producer_id: ProducerId,
+    transaction_version: Option<u8>,
 }
 
 /// The cluster's metadata at an offset: a broker's metadata cache and the controller's state. A clone copies one pointer,
@@ -34,7 +35,12 @@ pub struct MetadataImage {
 
 impl Default for MetadataImage {
     fn default() -> Self {
-        let contents = Contents { brokers: BTreeMap::new(), topics: BTreeMap::new(), next_producer_id: ProducerId(0) };
+        let contents = Contents {
+            brokers: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            next_producer_id: ProducerId(0),
+            transaction_version: None,
+        };
         Self { contents: Arc::new(contents), offset: Offset::UNKNOWN }
     }
 }
@@ -81,6 +87,10 @@ impl MetadataImage {
     /// First id of the next block of producer ids.
     pub fn next_producer_id(&self) -> ProducerId {
         self.contents.next_producer_id
+    }
+    /// Level of `transaction.version`, if it was changed since the cluster was formatted.
+    pub fn transaction_version(&self) -> Option<u8> {
+        self.contents.transaction_version
     }
 
     /// Replays one record; `offset` is its place in the log. A change of something unknown, or of another broker epoch
@@ -130,6 +140,7 @@ impl MetadataImage {
                 }
             }
             Record::ProducerIds { next, .. } => contents.next_producer_id = *next,
+            Record::FeatureLevel { transaction_version } => contents.transaction_version = Some(*transaction_version),
             Record::Config { topic, config } => {
                 if let Some(t) = contents.topics.get_mut(topic).map(Arc::make_mut) {
                     match *config {

@@ -99,6 +99,11 @@ pub enum ControllerRequest {
         /// Epoch of its registration.
         epoch: BrokerEpoch,
     },
+    /// Raise the level of `transaction.version`.
+    UpdateFeatures {
+        /// The new level.
+        transaction_version: u8,
+    },
     /// Create topics.
     CreateTopics {
         /// The topics.
@@ -193,6 +198,11 @@ pub enum ControllerReply {
         /// Number of ids.
         len: u32,
     },
+    /// To a change of a feature's level.
+    UpdateFeatures {
+        /// The error.
+        error: ErrorCode,
+    },
     /// To a topic creation.
     CreateTopics {
         /// One a topic.
@@ -223,6 +233,7 @@ impl ControllerRequest {
             Self::UnregisterBroker { .. } => "UnregisterBroker",
             Self::AlterPartition(_) => "AlterPartition",
             Self::AllocateProducerIds { .. } => "AllocateProducerIds",
+            Self::UpdateFeatures { .. } => "UpdateFeatures",
             Self::CreateTopics { .. } => "CreateTopics",
             Self::ElectLeaders { .. } => "ElectLeaders",
             Self::AlterPartitionReassignments { .. } => "AlterPartitionReassignments",
@@ -235,6 +246,7 @@ impl ControllerRequest {
             Self::ElectLeaders { .. } => 43,
             Self::AlterPartitionReassignments { .. } => 45,
             Self::AlterPartition(_) => 56,
+            Self::UpdateFeatures { .. } => 57,
             Self::BrokerRegistration(_) => 62,
             Self::BrokerHeartbeat(_) => 63,
             Self::UnregisterBroker { .. } => 64,
@@ -249,6 +261,7 @@ impl ControllerRequest {
             Self::UnregisterBroker { .. } => 5,
             Self::AlterPartition(r) => 12 + r.partitions.iter().map(|p| 32 + 13 * p.isr.len() as u32).sum::<u32>(),
             Self::AllocateProducerIds { .. } => 12,
+            Self::UpdateFeatures { .. } => 30,
             Self::CreateTopics { topics } => topics
                 .iter()
                 .map(|t| {
@@ -273,6 +286,7 @@ impl ControllerRequest {
             Self::AllocateProducerIds { .. } => {
                 ControllerReply::AllocateProducerIds { error, first: ProducerId::NONE, len: 0 }
             }
+            Self::UpdateFeatures { .. } => ControllerReply::UpdateFeatures { error },
             Self::CreateTopics { topics } => {
                 ControllerReply::CreateTopics { topics: topics.iter().map(|t| (t.topic, error)).collect() }
             }
@@ -292,6 +306,7 @@ impl ControllerReply {
             Self::UnregisterBroker { .. } => "UnregisterBroker reply",
             Self::AlterPartition { .. } => "AlterPartition reply",
             Self::AllocateProducerIds { .. } => "AllocateProducerIds reply",
+            Self::UpdateFeatures { .. } => "UpdateFeatures reply",
             Self::CreateTopics { .. } => "CreateTopics reply",
             Self::ElectLeaders { .. } => "ElectLeaders reply",
             Self::AlterPartitionReassignments { .. } => "AlterPartitionReassignments reply",
@@ -304,6 +319,7 @@ impl ControllerReply {
             Self::ElectLeaders { .. } => 43,
             Self::AlterPartitionReassignments { .. } => 45,
             Self::AlterPartition { .. } => 56,
+            Self::UpdateFeatures { .. } => 57,
             Self::BrokerRegistration { .. } => 62,
             Self::BrokerHeartbeat { .. } => 63,
             Self::UnregisterBroker { .. } => 64,
@@ -320,6 +336,7 @@ impl ControllerReply {
                 8 + partitions.iter().map(|p| 24 + 4 * p.isr.len() as u32).sum::<u32>()
             }
             Self::AllocateProducerIds { .. } => 18,
+            Self::UpdateFeatures { .. } => 10,
             Self::CreateTopics { topics } => 40 * topics.len() as u32,
             Self::ElectLeaders { partitions, .. } | Self::AlterPartitionReassignments { partitions, .. } => {
                 8 + 10 * partitions.len() as u32
@@ -332,7 +349,7 @@ impl ControllerReply {
         match &mut self {
             Self::BrokerRegistration { error, epoch } => (*error, *epoch) = (ERROR, BrokerEpoch::UNKNOWN),
             Self::BrokerHeartbeat { error, should_shutdown, .. } => (*error, *should_shutdown) = (ERROR, false),
-            Self::UnregisterBroker { error } => *error = ERROR,
+            Self::UnregisterBroker { error } | Self::UpdateFeatures { error } => *error = ERROR,
             Self::AlterPartition { error, partitions } => {
                 *error = ERROR;
                 partitions.clear();
@@ -352,6 +369,7 @@ impl ControllerReply {
             Self::BrokerRegistration { error, .. }
             | Self::BrokerHeartbeat { error, .. }
             | Self::UnregisterBroker { error }
+            | Self::UpdateFeatures { error }
             | Self::AlterPartition { error, .. }
             | Self::AllocateProducerIds { error, .. }
             | Self::ElectLeaders { error, .. }
@@ -420,6 +438,7 @@ impl Feed for ControllerRequest {
                 broker.feed(c);
                 epoch.feed(c);
             }
+            Self::UpdateFeatures { transaction_version } => c.u8(*transaction_version),
             Self::CreateTopics { topics } => topics.feed(c),
             Self::ElectLeaders { election, partitions } => {
                 c.u8(*election as u8);
@@ -438,7 +457,7 @@ impl Feed for ControllerReply {
             Self::BrokerHeartbeat { caught_up, fenced, should_shutdown, .. } => {
                 c.u8(u8::from(*caught_up) | u8::from(*fenced) << 1 | u8::from(*should_shutdown) << 2);
             }
-            Self::UnregisterBroker { .. } => {}
+            Self::UnregisterBroker { .. } | Self::UpdateFeatures { .. } => {}
             Self::AlterPartition { partitions, .. } => partitions.feed(c),
             Self::AllocateProducerIds { first, len, .. } => {
                 first.feed(c);

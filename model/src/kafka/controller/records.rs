@@ -125,6 +125,11 @@ pub enum Record {
         /// The setting with its value.
         config: TopicConfig,
     },
+    /// The feature `transaction.version` got another level (KIP-584).
+    FeatureLevel {
+        /// The level.
+        transaction_version: u8,
+    },
     /// Nothing: keeps the log moving when idle.
     NoOp,
 }
@@ -148,6 +153,7 @@ impl Record {
                 }
                 Self::PartitionChange(c) => 24 + c.lists().into_iter().flatten().map(list).sum::<u32>(),
                 Self::ProducerIds { .. } => 20,
+                Self::FeatureLevel { .. } => 24,
                 Self::Config { .. } => 48,
                 Self::NoOp => 0,
             }
@@ -171,6 +177,7 @@ impl Record {
             Self::PartitionChange(_) => "PartitionChangeRecord",
             Self::ProducerIds { .. } => "ProducerIdsRecord",
             Self::Config { .. } => "ConfigRecord",
+            Self::FeatureLevel { .. } => "FeatureLevelRecord",
             Self::NoOp => "NoOpRecord",
         }
     }
@@ -249,6 +256,10 @@ impl Feed for Record {
                 config.feed(c);
             }
             Self::NoOp => c.u8(8),
+            Self::FeatureLevel { transaction_version } => {
+                c.u8(9);
+                c.u8(*transaction_version);
+            }
         }
     }
 }

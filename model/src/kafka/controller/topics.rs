@@ -8,6 +8,8 @@ use super::replication::{ControllerResult, ReplicationControlManager};
 use crate::base::{BrokerEpoch, BrokerId, ProducerId, TopicId, TopicPartition};
 use crate::kafka::ErrorCode;
 
+/// `TransactionVersion.LATEST_PRODUCTION`.
+const NEWEST_TRANSACTION_VERSION: u8 = 2;
 /// Ids in a block (`ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`).
 pub const PRODUCER_ID_BLOCK: u32 = 1000;
 
@@ -119,6 +121,20 @@ impl ReplicationControlManager {
             .target_adding(Vec::new())
             .build();
         Ok(change)
+    }
+
+    /// Raises the level of `transaction.version` (`FeatureControlManager.updateFeature`).
+    ///
+    /// # Errors
+    /// INVALID_UPDATE_VERSION: nobody supports the level, or it is below the present one, which only a downgrade may be.
+    pub fn update_features(&self, transaction_version: u8) -> Result<ControllerResult<()>, ErrorCode> {
+        let present = self.image.transaction_version().unwrap_or_default();
+        if transaction_version > NEWEST_TRANSACTION_VERSION || transaction_version < present {
+            return Err(ErrorCode::InvalidUpdateVersion);
+        }
+        let changes = self.image.transaction_version() != Some(transaction_version);
+        let records = changes.then_some(Record::FeatureLevel { transaction_version });
+        Ok(ControllerResult::of(records.into_iter().collect(), ()))
     }
 
     /// Hands out the next block of producer ids; the answer is its first id (C-11, `ProducerIdControlManager`).

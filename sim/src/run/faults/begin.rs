@@ -177,6 +177,13 @@ impl FaultEngine {
                 }
                 self.end(i, hands);
             }
+            Action::UpgradeFeature { transaction_version } => {
+                let signal = Signal::UpgradeTransactions(*transaction_version);
+                for to in on.iter().map(|p| Addr { process: *p, port: CONTROLLER }) {
+                    hands.inject(&Fault::Signal(to, signal));
+                }
+                self.end(i, hands);
+            }
             Action::RollingRestart { .. } => {
                 self.states[i].roll.left = on;
                 self.at(hands.now(), i, Todo::Roll);

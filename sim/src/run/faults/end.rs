@@ -59,6 +59,7 @@ impl FaultEngine {
             Action::Restart { .. }
             | Action::Thaw { .. }
             | Action::MoveLeaders { .. }
+            | Action::UpgradeFeature { .. }
             | Action::RollingRestart { .. } => {}
         }
         self.has_ended(i, hands);

@@ -364,7 +364,7 @@ impl FaultEngine {
             | Action::Registry { target, .. }
             | Action::ForgetTopic { target, .. } => target,
             Action::Partition(cut) | Action::Link { cut, .. } => &cut.from,
-            Action::MoveLeaders { .. } => &[Target::Controller],
+            Action::MoveLeaders { .. } | Action::UpgradeFeature { .. } => &[Target::Controller],
         }
     }
 

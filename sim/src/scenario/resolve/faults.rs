@@ -12,6 +12,7 @@ use crate::scenario::target::Names;
 use crate::scenario::units::{Draw, Duration};
 use At::{Item, Key};
 use model::base::{Nanos, SimTime, TopicId};
+use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
 /// Kinds that chaos draws from unless told otherwise: whatever needs no further word.
@@ -248,6 +249,9 @@ impl Resolver<'_> {
             Kind::Cpu => Action::Cpu { target, share: self.some_share(&at("share"), f) },
             Kind::Clock => Action::Clock { target, shift: f.shift.unwrap_or_default().0 },
             Kind::MoveLeaders => Action::MoveLeaders { topics: self.topic_list(path, f, names) },
+            Kind::UpgradeFeature => {
+                Action::UpgradeFeature { transaction_version: self.higher_version(&at("transaction-version"), f) }
+            }
             Kind::RollingRestart => Action::RollingRestart {
                 target: or_all(target),
                 killed: f.killed.unwrap_or(false),
@@ -277,6 +281,16 @@ impl Resolver<'_> {
             self.say(path, "a machine without any processor time is a frozen one: use freeze");
         }
         share
+    }
+
+    fn higher_version(&mut self, path: &[At<'_>], f: &raw::Fault) -> u8 {
+        let number = |v: &Json| v.as_u64().or_else(|| v.as_str()?.trim().parse().ok());
+        let set = self.raw.cluster.features.map.get("transaction.version").and_then(number);
+        let level = f.transaction_version.unwrap_or_default();
+        if f.transaction_version.is_some() && u64::from(level) <= set.unwrap_or(2) {
+            self.say(path, "the cluster has that level from its beginning");
+        }
+        level
     }
 
     fn cut(&mut self, path: &[At<'_>], f: &raw::Fault, names: &Names<'_>) -> Cut {
@@ -366,6 +380,7 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::Cpu => "cpu",
         Kind::Clock => "clock",
         Kind::MoveLeaders => "move-leaders",
+        Kind::UpgradeFeature => "upgrade-feature",
         Kind::RollingRestart => "rolling-restart",
         Kind::ForgetTopic => "forget-topic",
         Kind::Registry => "registry",
@@ -399,6 +414,7 @@ fn present(f: &raw::Fault) -> Vec<&'static str> {
         ("topics", f.topics.is_some()),
         ("answers", f.answers.is_some()),
         ("status", f.status.is_some()),
+        ("transaction-version", f.transaction_version.is_some()),
         ("pause", f.pause.is_some()),
         ("killed", f.killed.is_some()),
         ("controller-last", f.controller_last.is_some()),

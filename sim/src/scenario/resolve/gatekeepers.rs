@@ -2,7 +2,7 @@
 
 use super::{At, Resolver, machine};
 use crate::scenario::data::{Gatekeeper, Reader, Registry, Target};
-use crate::scenario::keys::{Config, Profile, Setting, Side, against_transactions};
+use crate::scenario::keys::{Config, Setting, Side, against_transactions};
 use crate::scenario::raw;
 use crate::scenario::target::Names;
 use At::{Item, Key};
@@ -63,10 +63,9 @@ impl Resolver<'_> {
                 let what = "the offsets go into the transaction: the consumer commits none";
                 self.say(&path("consumer"), what);
             }
-            let producing = if g.profile == Profile::Librdkafka { Profile::Java } else { g.profile };
-            let defaults = Config::defaults(Side::Producer(producing));
+            let defaults = Config::defaults(Side::Producer(g.profile));
             let producer = self.config(&path("producer"), defaults, &g.producer);
-            self.contradict(&path("producer"), against_transactions(producing, &producer));
+            self.contradict(&path("producer"), against_transactions(g.profile, &producer));
             if g.transaction.rows == 0 || g.transaction.every.0 < Nanos::millis(1) {
                 self.say(&path("transaction"), "a transaction has a row and a millisecond at least");
             }

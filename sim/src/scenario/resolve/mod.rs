@@ -239,6 +239,7 @@ impl Resolver<'_> {
                         id: t.id.clone(),
                         aborts_ppm: t.aborts.0,
                         timeout: t.timeout.map(|t| t.0),
+                        keeps_fatal: t.keeps_fatal,
                     }),
                     instances,
                     workload,
@@ -353,6 +354,7 @@ impl Resolver<'_> {
         let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
         let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
         let values = raw.readers.iter().map(|r| r.name.clone()).collect();
+        let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
         let known = Known::from([
             ("layers", layers.clone()),
             ("freshness_ms", layers),
@@ -360,6 +362,7 @@ impl Resolver<'_> {
             ("scopes", sinks),
             ("values", values),
             ("jobs", jobs),
+            ("pinned_ms", topics),
         ]);
         let mut list = Vec::new();
         for (i, e) in raw.expectations.iter().enumerate() {

@@ -51,6 +51,10 @@ impl Node {
                 let request = ControllerRequest::ElectLeaders { election: ElectionType::Preferred, partitions: None };
                 self.controller_request(Caller::Local, &request, cx);
             }
+            Input::Signal(Signal::UpgradeTransactions(transaction_version)) => {
+                let request = ControllerRequest::UpdateFeatures { transaction_version };
+                self.controller_request(Caller::Local, &request, cx);
+            }
             Input::Signal(Signal::ElectPreferredOf(topic)) => {
                 let Some(image) = self.controller_image() else { return };
                 let all = image.topic(topic).map_or(0, |t| t.partitions.len() as u16);

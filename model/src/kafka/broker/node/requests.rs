@@ -4,7 +4,7 @@ use super::{Node, NodeCx};
 use crate::base::{ConnEvent, ConnId, Input, Nanos, ProducerEpoch, ProducerId};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker_messages::BrokerRequest;
-use crate::kafka::messages::{InitProducerIdReply, Message, Reply, Request};
+use crate::kafka::messages::{FinalizedFeatures, InitProducerIdReply, Message, Reply, Request};
 use crate::registry::messages::RegistryReply;
 
 impl Node {
@@ -59,7 +59,10 @@ impl Node {
             }
             // HTTP at a broker's port: what no broker understands.
             Request::Registry(_) => Reply::Registry(RegistryReply::refused(400, 0)),
-            Request::ApiVersions => Reply::ApiVersions,
+            Request::ApiVersions => Reply::ApiVersions(Some(FinalizedFeatures {
+                epoch: self.image.offset(),
+                transaction_version: self.transaction_version() as u8,
+            })),
             Request::Metadata(r) => Reply::Metadata(self.metadata(&r)),
             Request::ListOffsets(r) => Reply::ListOffsets(self.replicas.list_offsets(&r)),
             Request::OffsetsForLeaderEpoch(r) => {

@@ -14,7 +14,7 @@ use crate::kafka::broker_messages::BrokerRequest;
 use crate::kafka::controller::MetadataImage;
 use crate::kafka::coordinator::transaction::{
     AppendId, MarkerDestination, PartitionLeaders, ProducerIdManager, Step, Token, Told, TransactionCoordinator,
-    TransactionLogRecord, TransactionOutput, from_batch, to_batch,
+    TransactionLogRecord, TransactionOutput, TransactionVersion, from_batch, to_batch,
 };
 use crate::kafka::log::{AppendOrigin, Isolation, ReadLimit};
 use crate::kafka::messages::{Message, ProduceReply};
@@ -139,22 +139,21 @@ impl Node {
         self.config.broker.transaction_state_topic.map(|topic| TopicPartition { topic, partition })
     }
 
+    /// Level of `transaction.version` in the metadata that this broker has applied.
+    pub(super) fn transaction_version(&self) -> TransactionVersion {
+        let changed = self.image.transaction_version();
+        changed.map_or(self.config.broker.transaction_version, TransactionVersion::of)
+    }
     /// One call of the coordinator and all that follows from it.
     pub(super) fn coordinate(
         &mut self,
         cx: &mut NodeCx<'_>,
         call: impl FnOnce(&mut TransactionCoordinator, &mut Step<'_>),
     ) {
-        let now = cx.millis();
+        let (now, version) = (cx.millis(), self.transaction_version());
         let mut ids = Ids { ids: &mut self.producer_ids, now, ask: false };
         let mut out = std::mem::take(&mut self.transactions.out);
-        let mut step = Step {
-            now,
-            version: self.config.broker.transaction_version,
-            ids: &mut ids,
-            leaders: &Leaders(&self.image),
-            out: &mut out,
-        };
+        let mut step = Step { now, version, ids: &mut ids, leaders: &Leaders(&self.image), out: &mut out };
         call(&mut self.transactions.coordinator, &mut step);
         if ids.ask {
             self.ask_for_producer_ids(now);
@@ -174,6 +173,7 @@ impl Node {
             Told::State { id, producer, epoch, state, stored } => {
                 log(id).map(|tp| Event::TransactionState { tp, id: id.0, producer, epoch, state: state as u8, stored })
             }
+            Told::Aborts { id, by } => log(id).map(|tp| Event::AbortDecided { tp, id: id.0, by }),
             Told::Stopped { id, producer, epoch } => {
                 log(id).map(|tp| Event::CompletionStopped { tp, id: id.0, producer, epoch })
             }

@@ -10,7 +10,7 @@ use super::network_config::{NetworkConfig, Sleep};
 use super::selector::{Arrival, Selector};
 use crate::base::{Addr, BrokerId, Event, Millis, SmallMap, TopicPartition};
 use crate::kafka::client::{ClusterView, Completed, Leader, Lost, Network, Outcome};
-use crate::kafka::messages::{MetadataReply, Reply, Request};
+use crate::kafka::messages::{FinalizedFeatures, MetadataReply, Reply, Request};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What the client wants done.
@@ -98,6 +98,8 @@ pub struct NetworkClient {
     /// A request was pushed since the last poll.
     unwritten: bool,
     need_api_versions: BTreeSet<BrokerId>,
+    /// The newest feature levels that a connection has told (`ApiVersions`).
+    features: Option<FinalizedFeatures>,
     /// Where each node was when metadata or a coordinator's answer named it last. Who keeps a `Node` connects to it whether
     /// or not the newest metadata lists it.
     named: SmallMap<BrokerId, Addr>,
@@ -136,6 +138,7 @@ impl NetworkClient {
             none_late_before: Millis::ZERO,
             unwritten: false,
             need_api_versions: BTreeSet::new(),
+            features: None,
             named: SmallMap::new(),
             selector: Selector::default(),
             given_up: Vec::new(),
@@ -335,6 +338,10 @@ impl NetworkClient {
             }
         }
     }
+    /// Feature levels of the cluster, as far as connections have told.
+    pub const fn features(&self) -> Option<FinalizedFeatures> {
+        self.features
+    }
     /// Takes back what a poll gave, for its memory.
     pub fn reuse(&mut self, polled: Polled) {
         self.room = polled.completed;
@@ -413,7 +420,14 @@ impl NetworkClient {
                 let (sent_at, outcome) = (request.sent_at, Outcome::Reply(body));
                 polled.completed.push(Completed { node, correlation, sent_at, outcome });
             }
-            Purpose::ApiVersions => self.states.ready(node, &mut self.dice),
+            Purpose::ApiVersions => {
+                self.states.ready(node, &mut self.dice);
+                if let Reply::ApiVersions(Some(told)) = body
+                    && self.features.is_none_or(|known| known.epoch <= told.epoch)
+                {
+                    self.features = Some(told);
+                }
+            }
             Purpose::Metadata => self.metadata_received(&body, now),
         }
     }

@@ -235,6 +235,9 @@ impl JavaProducer {
                 Pass::Poll { timeout, sent } => (timeout, sent),
             };
             let polled = self.client.poll(timeout, now);
+            if let Some(features) = self.client.features() {
+                self.sender.set_transaction_version(features.transaction_version);
+            }
             for ended in &polled.completed {
                 self.sender.on_completed(ended, &mut self.client, &mut self.dice, now);
             }

@@ -3,13 +3,14 @@
 use super::broker::{Handle, Role, State};
 use super::errors::{RdError, TxnAction, TxnApi, group_action, retry_after, txn_action};
 use super::metadata::Learned;
-use super::partition::retry_backoff;
+use super::partition::{Pid, retry_backoff};
 use super::producer::{RdProducer, Tag};
-use super::txn::TxnState;
+use super::txn::{OffsetsCall, TxnState};
 use crate::base::{BrokerId, Fix, Millis};
 use crate::kafka::ErrorCode;
+use crate::kafka::coordinator::group::messages::{GroupRequest, TxnOffsetCommitRequest};
 use crate::kafka::messages::{Reply, Request};
-use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest};
+use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, TransactionalId};
 
 /// Delay of a coordinator look-up after its connection broke, an attempt failed, or it was decommissioned (K-22).
 const QUERY_DELAY: Millis = Millis(500);
@@ -187,21 +188,13 @@ impl RdProducer {
                 let Some((producer, epoch)) = self.pid() else { return };
                 let Some(txn) = &mut self.txn else { return };
                 let Some(o) = txn.offsets.as_ref() else { return };
-                let request = CoordinatorRequest::TxnOffsetCommit {
-                    id: txn.id,
-                    producer,
-                    epoch,
-                    group: o.group,
-                    generation: -1,
-                    offsets: o.offsets.clone(),
-                    v2: false,
-                };
+                let request = offset_commit(txn.id, (producer, epoch), o);
                 txn.sent(TxnApi::TxnOffsetCommit);
                 let deadline = now + self.config.socket_timeout();
-                self.net.send(handle, Tag::Txn(TxnApi::TxnOffsetCommit), Request::Coordinator(request), deadline);
+                self.net.send(handle, Tag::Txn(TxnApi::TxnOffsetCommit), request, deadline);
             }
             None if !self.coordinators.group.asking && self.coordinators.group.not_before <= now => {
-                let group = offsets.group;
+                let group = offsets.group.group;
                 let Some(handle) = self.net.any_up() else { return };
                 self.coordinators.group.asking = true;
                 let body = Request::Coordinator(CoordinatorRequest::Find(CoordinatorKey::Group(group)));
@@ -239,4 +232,33 @@ impl RdProducer {
             Some(action) => self.coordinators.group.not_before = now + retry_after(action),
         }
     }
+}
+
+/// TxnOffsetCommit v3; where a member is named the group's coordinator fences it (KIP-447).
+fn offset_commit(id: TransactionalId, (producer, epoch): Pid, call: &OffsetsCall) -> Request {
+    let (of, offsets) = (&call.group, call.offsets.clone());
+    let (group, generation) = (of.group, of.generation);
+    if of.member.is_empty() {
+        return Request::Coordinator(CoordinatorRequest::TxnOffsetCommit {
+            id,
+            producer,
+            epoch,
+            group,
+            generation,
+            offsets,
+            v2: false,
+        });
+    }
+    let (member, instance) = (of.member.clone(), of.instance.clone());
+    Request::Group(GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
+        id,
+        v2: false,
+        group,
+        producer,
+        epoch,
+        member,
+        instance,
+        generation,
+        offsets,
+    }))
 }

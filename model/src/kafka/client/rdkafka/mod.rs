@@ -27,5 +27,5 @@ pub use idempotence::Idempotence;
 pub use network::{COORDINATOR, CoordinatorNews, RdNetwork, RdNetworkClient};
 pub use partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid, retry_backoff};
 pub use producer::{ProducerEvent, RdProducer, Tag};
-pub use txn::{Call, CallError, EDGES, Transaction, TxnState};
+pub use txn::{Call, CallError, EDGES, RdGroupMetadata, Transaction, TxnState};
 pub use wire::{RdProducerClient, Wires};

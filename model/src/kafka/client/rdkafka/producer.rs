@@ -8,14 +8,13 @@ use super::errors::{RdError, TxnApi};
 use super::idempotence::{Idempotence, bumped};
 use super::metadata::{Metadata, Named};
 use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid};
-use super::txn::{Call, CallError, OffsetsCall, Transaction, TxnState};
+use super::txn::{Call, CallError, OffsetsCall, RdGroupMetadata, Transaction, TxnState};
 use crate::base::{
     Addr, Batch, Fix, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicId, TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Leader;
 use crate::kafka::messages::{InitProducerIdRequest, ProduceRequest, Reply, Request};
-use crate::kafka::txn_messages::GroupId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a request of the client was for.
@@ -253,7 +252,7 @@ impl RdProducer {
         }
     }
     /// `send_offsets_to_transaction`.
-    pub fn send_offsets(&mut self, group: GroupId, offsets: Vec<(TopicPartition, Offset)>, deadline: Millis) {
+    pub fn send_offsets(&mut self, group: RdGroupMetadata, offsets: Vec<(TopicPartition, Offset)>, deadline: Millis) {
         let Some(txn) = &mut self.txn else { return };
         match txn.begin_call(Call::Offsets, deadline) {
             Ok(_) => txn.offsets = Some(OffsetsCall { group, offsets, added: false }),

@@ -75,7 +75,7 @@ impl Bench {
                 };
                 Reply::Produce(ProduceReply { partitions: vec![produced] })
             }
-            _ => Reply::ApiVersions,
+            _ => Reply::ApiVersions(None),
         }
     }
     fn send(&mut self, records: u32) {

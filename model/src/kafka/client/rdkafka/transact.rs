@@ -7,6 +7,7 @@ use super::producer::{RdProducer, Tag};
 use super::txn::{CallError, TxnState};
 use crate::base::Millis;
 use crate::kafka::ErrorCode;
+use crate::kafka::coordinator::group::messages::GroupReply;
 use crate::kafka::messages::{Reply, Request};
 use crate::kafka::txn_messages::CoordinatorReply;
 
@@ -63,6 +64,10 @@ impl RdProducer {
         let Some(txn) = &mut self.txn else { return };
         let error = match &result {
             Err(error) => Some(*error),
+            // Offsets of a member: the same answer in the group's own words.
+            Ok(Reply::Group(GroupReply::TxnOffsetCommit(_, list))) => {
+                list.iter().find(|(_, e)| !e.is_ok()).map(|(_, e)| RdError::Code(*e))
+            }
             Ok(Reply::Coordinator(reply)) => match reply {
                 CoordinatorReply::InitProducerId { error, .. }
                 | CoordinatorReply::AddOffsets(error)

@@ -6,6 +6,7 @@
 use super::errors::{RdError, TxnAction, TxnApi, txn_action};
 use super::partition::Pid;
 use crate::base::{Millis, Offset, TopicPartition};
+use crate::kafka::coordinator::group::Name;
 use crate::kafka::txn_messages::{CoordinatorRequest, GroupId, TransactionalId};
 
 /// A call of the application.
@@ -98,11 +99,30 @@ pub const EDGES: &[(TxnState, &[TxnState])] = &[
     (T::Fatal, &[]),
 ];
 
+/// `rd_kafka_consumer_group_metadata_t`: who commits for the group (KIP-447).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RdGroupMetadata {
+    /// `group.id`.
+    pub group: GroupId,
+    /// The member's generation; -1 where none is told, so that nothing is fenced by it.
+    pub generation: i32,
+    /// Its member id; empty where none is told.
+    pub member: Name,
+    /// Its `group.instance.id`.
+    pub instance: Option<Name>,
+}
+impl RdGroupMetadata {
+    /// Of a group alone: nothing is fenced by it.
+    pub fn of_group(group: GroupId) -> Self {
+        Self { group, generation: -1, member: Name::from(""), instance: None }
+    }
+}
+
 /// Where `send_offsets_to_transaction` is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetsCall {
     /// The consumer group.
-    pub group: GroupId,
+    pub group: RdGroupMetadata,
     /// Next offset of each partition.
     pub offsets: Vec<(TopicPartition, Offset)>,
     /// AddOffsetsToTxn has succeeded: the call's timeout does not count any more (K-26, R).
@@ -312,7 +332,10 @@ impl Transaction {
                     ));
                 }
                 let offsets = self.offsets.as_ref().filter(|o| !o.added && free(TxnApi::AddOffsets))?;
-                Some((TxnApi::AddOffsets, CoordinatorRequest::AddOffsets { id, producer, epoch, group: offsets.group }))
+                Some((
+                    TxnApi::AddOffsets,
+                    CoordinatorRequest::AddOffsets { id, producer, epoch, group: offsets.group.group },
+                ))
             }
             T::Committing if free(TxnApi::Commit) => {
                 Some((TxnApi::Commit, CoordinatorRequest::EndTxn { id, producer, epoch, commit: true, v2: false }))

@@ -2,7 +2,7 @@
 
 use super::record::TransactionLogRecord;
 use super::state::{TransactionState, TransactionVersion};
-use crate::base::{BrokerId, Millis, ProducerEpoch, ProducerId, TopicPartition};
+use crate::base::{AbortedBy, BrokerId, Millis, ProducerEpoch, ProducerId, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::txn_messages::TransactionalId;
 
@@ -102,6 +102,13 @@ pub enum Told {
         state: TransactionState,
         /// In force.
         stored: bool,
+    },
+    /// The abort of a transaction is stored.
+    Aborts {
+        /// Whose.
+        id: TransactionalId,
+        /// Who wanted it.
+        by: AbortedBy,
     },
     /// A completion was given up: a partition refused its marker for good, or Kafka's thread died of the answer (T-32).
     Stopped {

@@ -1,11 +1,11 @@
 //! EndTxn: of a client, of a fencing, of a timeout (kafka.md 4.6, 4.7, 4.10).
 
 use super::coordinator::TransactionCoordinator;
-use super::effects::{ProducerIdManager, Step, Token, TransactionReply};
+use super::effects::{ProducerIdManager, Step, Token, Told, TransactionReply};
 use super::metadata::{TransactionMetadata, TransitionError, TxnTransitMetadata};
 use super::state::{TransactionState as S, TransactionVersion};
 use super::state_manager::{AfterAppend, PendingTransition};
-use crate::base::{Fix, Fixes, Millis, ProducerEpoch, ProducerId};
+use crate::base::{AbortedBy, Fix, Fixes, Millis, ProducerEpoch, ProducerId};
 use crate::kafka::ErrorCode;
 use crate::kafka::txn_messages::TransactionalId;
 
@@ -102,6 +102,14 @@ impl TransactionCoordinator {
     /// The outcome is in the log, so the client is told, and the markers leave. Or it is not.
     pub(super) fn outcome_stored(&mut self, end: EndTxn, error: ErrorCode, step: &mut Step<'_>) {
         let request = &end.request;
+        if error.is_ok() && !request.commit {
+            let by = match end.callback {
+                EndCallback::EndTxn(_) => AbortedBy::Client,
+                EndCallback::Nobody => AbortedBy::Expiry,
+                EndCallback::InitProducerId(_) => AbortedBy::Init,
+            };
+            self.told.push(Told::Aborts { id: request.id, by });
+        }
         if !error.is_ok() {
             // The raised epoch stays in memory and fences its producer; V2 did not raise it there.
             let raised = !request.version.supports_epoch_bump() || !self.fixes.has(Fix::FenceRaisesOnce);

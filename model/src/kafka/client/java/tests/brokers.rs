@@ -166,7 +166,7 @@ impl Brokers {
             return;
         }
         let body = match body {
-            Request::ApiVersions => Reply::ApiVersions,
+            Request::ApiVersions => Reply::ApiVersions(None),
             Request::Metadata(_) => Reply::Metadata(self.metadata()),
             Request::InitProducerId(_) => {
                 self.producers += 1;
