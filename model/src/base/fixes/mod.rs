@@ -224,6 +224,8 @@ pub enum Fix {
     /// ClickHouse 81662 (25.6): the intent names as many messages as the batch had; cleared: one fewer, so that the block of a recovery is
     /// another and is not recognised.
     KeeperIntentExact = 83,
+    /// FLINK-31305, FLINK-35749: a send that failed fails the task before the checkpoint is acknowledged.
+    SinkTellsSendErrors = 84,
 }
 
 /// What stands behind a [`Fix`].

@@ -586,4 +586,11 @@ pub const FIXES: &[FixInfo] = &[
         rule: "stores 1.4",
         law: "clickhouse (K3)",
     },
+    FixInfo {
+        fix: Fix::SinkTellsSendErrors,
+        name: "sink-tells-send-errors",
+        ticket: "FLINK-31305",
+        rule: "7.3",
+        law: "results",
+    },
 ];

@@ -1,7 +1,7 @@
 //! A writer without transactions: NONE and AT_LEAST_ONCE.
 
 use super::super::super::graph::SinkConfig;
-use crate::base::{Cx, Input, Millis, Row, SimTime};
+use crate::base::{Cx, Fix, Input, Millis, Row, SimTime};
 use crate::kafka::client::KeyHash;
 use crate::kafka::client::java::{Dice, JavaProducer, ProducerEvent, Target};
 use crate::kafka::messages::Message;
@@ -57,7 +57,9 @@ impl Plain {
         self.producer.run(cx);
         while let Some(event) = self.producer.poll() {
             match event {
-                ProducerEvent::Failed { .. } | ProducerEvent::Fatal(_) | ProducerEvent::Threw => self.failed = true,
+                ProducerEvent::Failed { .. } | ProducerEvent::Fatal(_) | ProducerEvent::Threw => {
+                    self.failed |= cx.fixes.has(Fix::SinkTellsSendErrors);
+                }
                 ProducerEvent::Flushed(number) => {
                     self.flushing.take_if(|n| *n == number);
                 }
