@@ -104,6 +104,7 @@ pub struct ProducerBatch {
     sealed: Option<Arc<Batch>>,
     bytes: u32,
     limit: u32,
+    /// Bytes of its largest record.
     largest: u32,
     closed: bool,
     last_attempt: Millis,
@@ -166,7 +167,7 @@ impl ProducerBatch {
     #[inline]
     pub fn append(&mut self, row: &Row) {
         self.bytes += row.bytes;
-        self.largest = self.largest.max(size_upper_bound(row.bytes));
+        self.largest = self.largest.max(row.bytes);
         self.rows.push(*row);
     }
     /// Nothing more fits, or nothing more may be added.
@@ -255,7 +256,7 @@ impl ProducerBatch {
     /// Splits it after MESSAGE_TOO_LARGE: into batches of `batch.size`, or, if it is itself such a part, of half its size
     /// but at least its largest record. The parts are as new as tries go and as old as their records.
     pub fn split(&self, batch_size: u32, mut next_id: impl FnMut() -> BatchId) -> Vec<Self> {
-        let target = if self.split { self.largest.max(self.bytes / 2) } else { batch_size };
+        let target = if self.split { size_upper_bound(self.largest).max(self.bytes / 2) } else { batch_size };
         let sealed = self.sealed.as_ref().map_or(&self.rows[..], |b| &b.rows);
         let mut parts: Vec<Self> = Vec::new();
         for row in sealed {

@@ -273,7 +273,8 @@ impl JavaProducer {
         }
         self.sender.accumulator.exhausted = false;
     }
-    #[inline]
+    // Into the loop of an application that sends many.
+    #[inline(always)]
     fn append(&mut self, topic: TopicId, target: Target, row: &Row, now: Millis) -> Result<(), SendError> {
         let partitions = self.partitions(topic);
         if partitions == 0 {
