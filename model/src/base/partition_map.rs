@@ -17,16 +17,22 @@ impl<T> PartitionMap<T> {
     pub const fn new() -> Self {
         Self(Vec::new())
     }
+    #[inline]
     fn slot(&mut self, tp: TopicPartition) -> &mut Option<T> {
         let (topic, number) = (usize::from(tp.topic.0), usize::from(tp.partition));
+        if self.0.get(topic).is_none_or(|of_topic| of_topic.len() <= number) {
+            self.make_room(topic, number);
+        }
+        &mut self.0[topic][number]
+    }
+    #[cold]
+    fn make_room(&mut self, topic: usize, number: usize) {
         if self.0.len() <= topic {
             self.0.resize_with(topic + 1, Vec::new);
         }
-        let of_topic = &mut self.0[topic];
-        if of_topic.len() <= number {
-            of_topic.resize_with(number + 1, || None);
+        if self.0[topic].len() <= number {
+            self.0[topic].resize_with(number + 1, || None);
         }
-        &mut of_topic[number]
     }
     /// What `tp` has.
     #[inline]

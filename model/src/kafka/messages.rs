@@ -35,7 +35,7 @@ pub enum Message {
     Foreign(Foreign),
 }
 
-/// A request.
+/// A request. The large ones are boxed: a message is moved from list to list on its way.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// First on every client connection.
@@ -45,7 +45,7 @@ pub enum Request {
     /// Append batches.
     Produce(ProduceRequest),
     /// Read, by a consumer or a follower.
-    Fetch(FetchRequest),
+    Fetch(Box<FetchRequest>),
     /// Offsets by time stamp: only latest and earliest.
     ListOffsets(ListOffsetsRequest),
     /// End offset of a leader epoch (KIP-101, KIP-320).
@@ -59,7 +59,7 @@ pub enum Request {
     /// To, or about, a transaction or group coordinator.
     Coordinator(CoordinatorRequest),
     /// Of a member, or about a group.
-    Group(GroupRequest),
+    Group(Box<GroupRequest>),
     /// Of another broker.
     Broker(BrokerRequest),
     /// To a schema registry, over HTTP.
@@ -330,7 +330,10 @@ impl Request {
     pub fn least_timeout(&self) -> Millis {
         const JOIN_GROUP_TIMEOUT_LAPSE: Millis = Millis(5_000);
         match self {
-            Self::Group(GroupRequest::Join(join)) => join.rebalance_timeout.saturating_add(JOIN_GROUP_TIMEOUT_LAPSE),
+            Self::Group(request) => match &**request {
+                GroupRequest::Join(join) => join.rebalance_timeout.saturating_add(JOIN_GROUP_TIMEOUT_LAPSE),
+                _ => Millis::ZERO,
+            },
             _ => Millis::ZERO,
         }
     }

@@ -82,7 +82,7 @@ impl Bench {
             let before = self.queued();
             let topic = tp(0).topic;
             let appended =
-                self.accumulator.append(topic, target, row, self.partitions, &self.view, &mut self.dice, self.now);
+                self.accumulator.append(topic, target, &row, self.partitions, &self.view, &mut self.dice, self.now);
             let taken = before.len() - self.queued().len();
             for n in &before[..taken] {
                 self.say(vec![json!("random"), json!(n)]);

@@ -239,7 +239,7 @@ impl Bench {
             let target = Target::Partition(partition(&item[1]));
             let now = Millis(self.net.now);
             let (topic, view) = (tp(0).topic, self.net.metadata.view());
-            let sent = self.sender.send(topic, target, row, PARTITIONS, view, &mut self.net.dice, now);
+            let sent = self.sender.send(topic, target, &row, PARTITIONS, view, &mut self.net.dice, now);
             match sent {
                 Ok(_) => {}
                 Err(SendError::Full) => panic!("no buffer memory"),

@@ -120,7 +120,7 @@ struct Watched<'r, 's> {
     early: Vec<Item>,
 }
 impl Drive for Watched<'_, '_> {
-    fn turn(&mut self, life: &mut impl Lifecycle) -> bool {
+    fn turn(&mut self, life: &mut dyn Lifecycle) -> bool {
         let goes_on = self.run.turn(life);
         let items = self.run.world.take_recorded();
         if !self.run.has_begun() {

@@ -12,7 +12,7 @@ use crate::world::{Lifecycle, NoLifecycle};
 /// Something that can be driven turn by turn.
 pub trait Drive {
     /// One turn; false when the run is over.
-    fn turn(&mut self, life: &mut impl Lifecycle) -> bool;
+    fn turn(&mut self, life: &mut dyn Lifecycle) -> bool;
 }
 
 /// Which host.

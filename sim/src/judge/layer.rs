@@ -1,6 +1,6 @@
 //! Law of layers: every event sent is in each layer exactly once.
 
-use super::{Cast, Chunked, Evidence, Excuse, Findings, Law, Ledger, TopicInfo, Violation};
+use super::{Cast, Chunked, Evidence, Excuse, Findings, Law, Ledger, Sent, TopicInfo, Violation};
 use crate::world::Observer;
 use model::base::{Ghost, Layer, Offset, ProcessId, Row, Shown, SimTime, TopicPartition};
 use std::collections::BTreeMap;
@@ -64,6 +64,15 @@ impl Times {
     }
     fn in_place(self) -> bool {
         self.0 & Self::IN_PLACE != 0
+    }
+    /// Whether all `many` of a chunk are there once: what is so in nearly every chunk of nearly every run.
+    // Without an early end: so it is done for many at a time.
+    fn all_once(chunk: &[Self], many: usize) -> bool {
+        chunk.len() == many && chunk.iter().fold(0, |odd, n| odd | (n.0 & !Self::IN_PLACE) ^ 1) == 0
+    }
+    /// Whether all of a chunk are there once, and in their place.
+    fn all_in_place(chunk: &[Self], many: usize) -> bool {
+        chunk.len() == many && chunk.iter().fold(0, |odd, n| odd | n.0 ^ (1 | Self::IN_PLACE)) == 0
     }
 }
 
@@ -136,7 +145,13 @@ impl LayerLaw {
     }
     /// Events that were neither acknowledged nor failed, and whose sender lives.
     pub fn undecided(&self, ledger: &Ledger) -> Vec<u32> {
-        (0..ledger.len()).filter(|g| self.fate(*g).flags == 0).collect()
+        let mut undecided = Vec::new();
+        for (n, (first, sent)) in ledger.chunks().enumerate() {
+            let fates = self.fate.chunk(n);
+            let open = |i: &usize| fates.get(*i).is_none_or(|f| f.flags == 0);
+            undecided.extend((0..sent.len()).filter(open).map(|i| (first + i) as u32));
+        }
+        undecided
     }
 
     fn account(
@@ -146,25 +161,35 @@ impl LayerLaw {
         expected: impl Fn(u32) -> bool,
         mut count: LayerCount,
     ) -> LayerCount {
-        let mut of_all = seen.iter();
-        for (ghost, sent) in ledger.iter().enumerate() {
-            let times = of_all.next().copied().unwrap_or_default().times();
-            count.rows += times;
-            if times > 0 {
-                count.unique += 1;
-                count.duplicates += times - 1;
-                count.poison += u64::from(sent.flags & super::Sent::POISON != 0);
-            } else if expected(ghost as u32) {
-                count.missing += 1;
-                count.missing_acked += u64::from(self.is_acked(ghost as u32));
+        for (n, (first, sent)) in ledger.chunks().enumerate() {
+            let seen = seen.chunk(n);
+            if Times::all_once(seen, sent.len()) {
+                count.rows += sent.len() as u64;
+                count.unique += sent.len() as u64;
+                count.poison += sent.iter().map(|s| u64::from(s.flags & Sent::POISON != 0)).sum::<u64>();
+                continue;
+            }
+            for (i, (sent, ghost)) in sent.iter().zip(first as u32..).enumerate() {
+                let times = seen.get(i).map_or(0, |n| n.times());
+                count.rows += times;
+                if times > 0 {
+                    count.unique += 1;
+                    count.duplicates += times - 1;
+                    count.poison += u64::from(sent.flags & Sent::POISON != 0);
+                } else if expected(ghost) {
+                    count.missing += 1;
+                    count.missing_acked += u64::from(self.is_acked(ghost));
+                }
             }
         }
         count
     }
 }
 
-fn ghosts(rows: &[Row]) -> impl Iterator<Item = u32> + '_ {
-    rows.iter().filter(|r| r.ghost != Ghost::NONE).map(|r| r.ghost.open())
+/// The ledger's numbers of rows, with the rows' own from `first` on.
+fn ghosts(rows: &[Row], first: u32) -> impl DoubleEndedIterator<Item = (usize, u32)> + Clone + '_ {
+    let of_ledger = rows.iter().enumerate().filter(|(_, r)| r.ghost != Ghost::NONE);
+    of_ledger.map(move |(at, r)| (r.ghost.open() as usize, first + at as u32))
 }
 
 impl Observer for LayerLaw {
@@ -172,23 +197,23 @@ impl Observer for LayerLaw {
         let rows = &shown.batch.rows[shown.from as usize..shown.to as usize];
         match shown.layer {
             Layer::Acked(_) => {
-                for (row, at) in rows.iter().zip(shown.from..).filter(|(r, _)| r.ghost != Ghost::NONE) {
-                    let fate = self.fate.grow(row.ghost.open() as usize);
+                let base = u32::try_from(shown.base.0).ok();
+                let acked = &mut self.acked;
+                self.fate.update(ghosts(rows, shown.from), |fate, at| {
                     if fate.flags & Fate::ACKED == 0 {
-                        self.acked += 1;
+                        *acked += 1;
                         fate.flags |= Fate::ACKED;
                         fate.partition = shown.tp.partition;
-                        let offset = u32::try_from(shown.base.0).ok().and_then(|base| base.checked_add(at));
-                        fate.offset = offset.unwrap_or(Fate::NOWHERE);
+                        fate.offset = base.and_then(|base| base.checked_add(at)).unwrap_or(Fate::NOWHERE);
                     }
-                }
+                });
             }
             Layer::Failed(_) => {
-                for g in ghosts(rows) {
-                    let fate = self.fate.grow(g as usize);
-                    self.failed += u64::from(fate.flags & Fate::FAILED == 0);
+                let failed = &mut self.failed;
+                self.fate.update(ghosts(rows, shown.from), |fate, _| {
+                    *failed += u64::from(fate.flags & Fate::FAILED == 0);
                     fate.flags |= Fate::FAILED;
-                }
+                });
             }
             Layer::Emitted(_) => {}
             Layer::Read(_) if self.results.get(usize::from(shown.tp.topic.0)) == Some(&true) => {}
@@ -198,8 +223,7 @@ impl Observer for LayerLaw {
                     self.unexpected_reads[reader] += rows.len() as u64;
                     return;
                 }
-                let counts = &mut self.read[reader];
-                ghosts(rows).for_each(|g| counts.grow(g as usize).add(false));
+                self.read[reader].update(ghosts(rows, shown.from), |times, _| times.add(false));
             }
         }
     }
@@ -248,6 +272,15 @@ impl Law for LayerLaw {
             self.counts.insert(reader.name.clone(), count);
         }
     }
+}
+
+/// What was sent, with its number, but for chunks of which `whole` says that there is nothing to look at.
+fn some_sent<'a>(
+    ledger: &'a Ledger,
+    whole: impl Fn(usize, &[Sent]) -> bool + 'a,
+) -> impl Iterator<Item = (&'a Sent, u32)> + 'a {
+    let chunks = ledger.chunks().enumerate().filter(move |(n, (_, sent))| !whole(*n, sent));
+    chunks.flat_map(|(_, (first, sent))| sent.iter().zip(first as u32..))
 }
 
 /// What a topic holds.
@@ -300,22 +333,25 @@ impl LayerLaw {
     fn scan(&self, end: &Evidence<'_>, tp: TopicPartition, topic: &mut Topic) {
         let Topic { seen, hidden, count } = topic;
         let (readable, not) = end.readable(tp);
-        for row in not.iter().flat_map(|e| e.batch.rows.iter()).filter(|r| r.ghost != Ghost::NONE) {
-            hidden.grow(row.ghost.open() as usize).add(false);
+        for entry in not {
+            hidden.update(ghosts(&entry.batch.rows, 0), |times, _| times.add(false));
         }
+        let info = &end.topics[usize::from(tp.topic.0)];
+        let (mut ledger, mut fates) = (end.ledger.reader(), self.fate.reader());
         for entry in readable {
-            for (row, at) in entry.batch.rows.iter().zip(0..).filter(|(r, _)| r.ghost != Ghost::NONE) {
-                let g = row.ghost.open();
-                let info = &end.topics[usize::from(tp.topic.0)];
-                if end.ledger.get(g).is_some_and(|sent| info.holds(tp.topic.0, sent)) {
-                    let fate = self.fate(g);
-                    let in_place = fate.partition == tp.partition && fate.offset() == Some(entry.base.plus(at));
-                    seen.grow(g as usize).add(in_place);
-                } else {
-                    count.unexpected += 1;
-                    count.rows += 1;
+            let known = ghosts(&entry.batch.rows, 0).filter(|(g, _)| *g < end.ledger.len() as usize);
+            let mut ours = 0;
+            seen.update(known.map(|(g, at)| (g, (g, at))), |times, (g, at)| {
+                if ledger.get(g).is_some_and(|sent| info.holds(tp.topic.0, sent)) {
+                    let fate = fates.get(g).copied().unwrap_or_default();
+                    let place = fate.offset().map(|offset| (fate.partition, offset));
+                    times.add(place == Some((tp.partition, entry.base.plus(i64::from(at)))));
+                    ours += 1;
                 }
-            }
+            });
+            let strange = ghosts(&entry.batch.rows, 0).count() as u64 - ours;
+            count.unexpected += strange;
+            count.rows += strange;
         }
     }
 
@@ -335,7 +371,12 @@ impl LayerLaw {
 
     /// Of the events of a topic: acknowledged ones that are not there, or elsewhere; any that are there twice.
     fn topic(&self, say: &mut Say<'_, '_>, held: &Topic, topic: u16) {
-        for (sent, g) in say.end.ledger.iter().zip(0u32..).filter(|(s, _)| s.topic == topic) {
+        let whole = |n: usize, sent: &[Sent]| {
+            let fates = self.fate.chunk(n);
+            let acked = fates.iter().fold(Fate::ACKED, |all, f| all & f.flags) != 0;
+            acked && fates.len() == sent.len() && Times::all_in_place(held.seen.chunk(n), sent.len())
+        };
+        for (sent, g) in some_sent(say.end.ledger, whole).filter(|(s, _)| s.topic == topic) {
             let (fate, found) = (self.fate(g), held.seen.get(g as usize).copied().unwrap_or_default());
             let acked = fate.flags & Fate::ACKED != 0;
             if acked && found.times() == 1 && found.in_place() {
@@ -403,7 +444,8 @@ impl LayerLaw {
         // Once is once too often where a reader of committed data was given what is not committed; another reader is given
         // what is hidden from it as well.
         let may_be_hidden = in_topic.values().any(|t| !t.hidden.is_empty());
-        for (sent, g) in say.end.ledger.iter().zip(0u32..) {
+        let whole = |n: usize, sent: &[Sent]| !may_be_hidden && Times::all_once(seen.chunk(n), sent.len());
+        for (sent, g) in some_sent(say.end.ledger, whole) {
             let times = seen.get(g as usize).copied().unwrap_or_default().times();
             if times == 1 && !may_be_hidden {
                 continue;

@@ -1,6 +1,6 @@
 //! The ledger: everything that was sent, and every irregularity that was put into it.
 
-use super::Chunked;
+use super::{Chunked, Reader};
 use model::base::{SimTime, TopicId};
 
 /// One event sent. Its number in the ledger is the ghost of its row.
@@ -33,6 +33,7 @@ pub struct Ledger {
 }
 impl Ledger {
     /// Enters an event; gives its number.
+    #[inline]
     pub fn enter(&mut self, at: SimTime, topic: TopicId, producer: u16, flags: u8) -> u32 {
         self.sent.push(Sent { at_ms: at.millis().0 as u32, topic: topic.0, producer, flags });
         (self.sent.len() - 1) as u32
@@ -52,6 +53,14 @@ impl Ledger {
     /// Every event, in the order of sending.
     pub fn iter(&self) -> impl Iterator<Item = &Sent> {
         self.sent.iter()
+    }
+    /// For look-ups of the rows of a batch.
+    pub fn reader(&self) -> Reader<'_, Sent> {
+        self.sent.reader()
+    }
+    /// The same in chunks, each with its first number.
+    pub fn chunks(&self) -> impl Iterator<Item = (usize, &[Sent])> {
+        self.sent.chunks()
     }
     /// Events with one of these flags.
     pub fn count(&self, flags: u8) -> u64 {

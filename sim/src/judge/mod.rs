@@ -41,7 +41,7 @@ mod stalls;
 mod tally;
 mod transactions;
 
-pub use chunked::Chunked;
+pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
 pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, TopicInfo};

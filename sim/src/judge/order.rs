@@ -5,7 +5,6 @@
 use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
 use crate::world::Observer;
 use model::base::{Event, Ghost, Layer, Offset, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
-use std::collections::BTreeMap;
 
 /// What a reader was given last in a partition.
 #[derive(Clone, Copy, Debug)]
@@ -108,25 +107,28 @@ impl Law for OrderLaw {
         let plain = |topic: u16| end.topics[usize::from(topic)].is_sent();
         for tp in end.replicas.keys().filter(|tp| plain(tp.topic.0)) {
             // Per producer: the ledger's numbers are given in the order of sending.
-            let mut last: BTreeMap<u16, u32> = BTreeMap::new();
+            let mut last: SmallMap<u16, u32> = SmallMap::new();
             let (readable, _) = end.readable(*tp);
-            for row in readable.iter().flat_map(|e| e.batch.rows.iter()).filter(|r| r.ghost != Ghost::NONE) {
-                let ghost = row.ghost.open();
-                let Some(sent) = end.ledger.get(ghost) else { continue };
-                let before = last.entry(sent.producer).or_insert(ghost);
-                if ghost < *before {
-                    let excuse = end.excuses.double(sent.producer, end.cast);
-                    findings.add_with(Self::NAME, "send-order", excuse, || Violation {
-                        at: end.now,
-                        law: Self::NAME,
-                        rule: "send-order",
-                        text: format!("{tp}: event {ghost} stands behind event {before} of the same producer"),
-                        excuse,
-                        tp: Some(*tp),
-                        event: Some(ghost),
-                    });
+            let mut ledger = end.ledger.reader();
+            for entry in readable {
+                for row in entry.batch.rows.iter().filter(|r| r.ghost != Ghost::NONE) {
+                    let ghost = row.ghost.open();
+                    let Some(sent) = ledger.get(ghost as usize) else { continue };
+                    let before = last.or_insert_with(sent.producer, || ghost);
+                    if ghost < *before {
+                        let excuse = end.excuses.double(sent.producer, end.cast);
+                        findings.add_with(Self::NAME, "send-order", excuse, || Violation {
+                            at: end.now,
+                            law: Self::NAME,
+                            rule: "send-order",
+                            text: format!("{tp}: event {ghost} stands behind event {before} of the same producer"),
+                            excuse,
+                            tp: Some(*tp),
+                            event: Some(ghost),
+                        });
+                    }
+                    *before = (*before).max(ghost);
                 }
-                *before = (*before).max(ghost);
             }
         }
     }

@@ -97,13 +97,17 @@ fn ledger(run: &Run) -> Ledger {
     use crate::judge::Sent;
     let ledger = &run.seen.judge.ledger;
     let mut l = Ledger { events: u64::from(ledger.len()), ..Ledger::default() };
-    for sent in ledger.iter() {
-        let has = |flag: u8| u64::from(sent.flags & flag != 0);
+    let mut by_flags = [0; 256];
+    for (_, chunk) in ledger.chunks() {
+        chunk.iter().for_each(|sent| by_flags[usize::from(sent.flags)] += 1);
+    }
+    for (flags, n) in (0..=u8::MAX).zip(by_flags) {
+        let has = |flag: u8| if flags & flag != 0 { n } else { 0 };
         l.poison += has(Sent::POISON);
         l.late += has(Sent::LATE);
         l.out_of_order += has(Sent::OUT_OF_ORDER);
         l.resent += has(Sent::RESENT);
-        l.on_time += u64::from(sent.flags & (Sent::POISON | Sent::LATE) == 0);
+        l.on_time += n - has(Sent::POISON | Sent::LATE);
     }
     l
 }

@@ -32,7 +32,7 @@ use build::Built;
 use faults::FaultEngine;
 use model::actor::Actor;
 use model::app::{APP, Planned as Send};
-use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime};
+use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime, TopicId};
 use std::sync::Arc;
 
 /// Rows of one instance that are offered together: those of one millisecond, which is what a Kafka client's clock tells
@@ -63,6 +63,16 @@ enum Phase {
     Over,
 }
 
+/// What the run itself does; of the same instant in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    Restart,
+    Start,
+    Fault,
+    Offer,
+    Look,
+}
+
 /// How long a cluster may take to form.
 const FORMING: SimTime = SimTime(120_000_000_000);
 /// How often it is looked at whether something is over.
@@ -91,8 +101,8 @@ pub struct Run {
     starts: Vec<(SimTime, ProcessId)>,
     phase: Phase,
     next_look: SimTime,
-    /// When the run itself has something to do next; `None` when that has to be looked at again.
-    own_due: Option<SimTime>,
+    /// When the run itself has something to do next, and what; `None` when that has to be looked at again.
+    own_due: Option<(SimTime, Own)>,
     /// The scenario's time zero.
     pub origin: SimTime,
     workload_ended: Option<SimTime>,
@@ -223,7 +233,7 @@ impl Run {
 
     // ---- forming
 
-    fn start_nodes(&mut self, life: &mut impl Lifecycle) {
+    fn start_nodes(&mut self, life: &mut dyn Lifecycle) {
         for process in self.stage.nodes.values().copied().collect::<Vec<_>>() {
             self.world.inject(&Fault::Start(process), life, &mut self.seen);
         }
@@ -282,31 +292,33 @@ impl Run {
 
     /// Offers the sends of one millisecond.
     fn offer(&mut self, at: SimTime) {
-        let until = at + Nanos::millis(1);
+        let until = SimTime((at + Nanos::millis(1)).since(self.origin).0);
         for feed in &mut self.feeds {
-            while let Some(send) = feed.next.filter(|n| self.origin + Nanos(n.at.0) < until) {
-                feed.next = match feed.source.next_send() {
-                    Ok(next) => next,
-                    Err(error) => {
-                        self.error.get_or_insert(error);
-                        None
-                    }
-                };
+            let schema = self.scenario.topics[usize::from(feed.topic)].schema;
+            let mut next = feed.next.take();
+            while let Some(send) = &next
+                && send.at < until
+            {
                 let instance = instance_of(send.key, feed.instances.len());
-                if !self.world.is_up(feed.instances[instance]) {
+                if self.world.is_up(feed.instances[instance]) {
+                    let producer = feed.first_producer + instance as u16;
+                    let ghost = self.seen.judge.ledger.enter(at, TopicId(feed.topic), producer, flags(send));
+                    let ghost = self.seen.shuffle.map_or(Ghost::new(ghost), |s| s.ghost(ghost));
+                    let row = match schema {
+                        Some(schema) => model::registry::payload::as_avro(send.row(), schema),
+                        None => send.row(),
+                    };
+                    self.seen.judge.results.sent(feed.topic, &row);
+                    feed.bundles[instance].rows.push(Row { ghost, ..row });
+                } else {
                     self.unsent += 1;
-                    continue;
                 }
-                let producer = feed.first_producer + instance as u16;
-                let ghost = self.seen.judge.ledger.enter(at, model::base::TopicId(feed.topic), producer, flags(&send));
-                let ghost = self.seen.shuffle.map_or(Ghost::new(ghost), |s| s.ghost(ghost));
-                let row = match self.scenario.topics[usize::from(feed.topic)].schema {
-                    Some(schema) => model::registry::payload::as_avro(send.row(), schema),
-                    None => send.row(),
-                };
-                self.seen.judge.results.sent(feed.topic, &row);
-                feed.bundles[instance].rows.push(Row { ghost, ..row });
+                next = feed.source.next_send().unwrap_or_else(|error| {
+                    self.error.get_or_insert(error);
+                    None
+                });
             }
+            feed.next = next;
             for (bundle, process) in feed.bundles.iter_mut().zip(&feed.instances) {
                 if !bundle.rows.is_empty() {
                     let rows = &mut bundle.rows;
@@ -352,7 +364,7 @@ impl Run {
         before == ends && now.since(since) >= jobs::quiet(&self.scenario)
     }
 
-    fn look(&mut self, life: &mut impl Lifecycle) {
+    fn look(&mut self, life: &mut dyn Lifecycle) {
         let now = self.world.now();
         self.next_look = now + LOOK;
         match self.phase {
@@ -390,18 +402,26 @@ impl Run {
             self.own_due = None;
         }
     }
-    /// When the run itself has something to do.
-    fn find_own_due(&self) -> SimTime {
-        let never = SimTime(u64::MAX);
-        let start = self.starts.last().map_or(never, |(at, _)| *at);
-        let fault = self.faults.next_at().unwrap_or(never);
-        let restart = self.restart.map_or(never, |(at, _)| at);
-        start.min(fault).min(self.next_offer().unwrap_or(never)).min(self.next_look).min(restart)
+    /// When the run itself has something to do, and what.
+    fn find_own_due(&self) -> (SimTime, Own) {
+        let mut due = (self.next_look, Own::Look);
+        let others = [
+            (self.next_offer(), Own::Offer),
+            (self.faults.next_at(), Own::Fault),
+            (self.starts.last().map(|(at, _)| *at), Own::Start),
+            (self.restart.map(|(at, _)| at), Own::Restart),
+        ];
+        for (at, what) in others {
+            if let Some(at) = at.filter(|at| *at <= due.0) {
+                due = (at, what);
+            }
+        }
+        due
     }
 }
 
 impl Drive for Run {
-    fn turn(&mut self, life: &mut impl Lifecycle) -> bool {
+    fn turn(&mut self, life: &mut dyn Lifecycle) -> bool {
         if self.phase == Phase::Forming {
             if self.world.now() == SimTime::ZERO && !self.stage.nodes.values().any(|p| self.world.is_up(*p)) {
                 self.start_nodes(life);
@@ -418,38 +438,25 @@ impl Drive for Run {
         if self.phase == Phase::Over || self.error.is_some() {
             return false;
         }
-        // What the run itself has to do comes before the world's events of the same instant, in this order.
-        let own = self.own_due.unwrap_or_else(|| self.find_own_due());
-        self.own_due = Some(own);
-        let world = self.world.next_at().unwrap_or(SimTime(u64::MAX));
-        if world < own {
+        // What the run itself has to do comes before the world's events of the same instant.
+        let (at, own) = self.own_due.unwrap_or_else(|| self.find_own_due());
+        self.own_due = Some((at, own));
+        if self.world.next_at().is_some_and(|world| world < at) {
             self.world.turn(life, &mut self.seen);
             self.after_turn();
             return true;
         }
         self.own_due = None;
-        let start = self.starts.last().map_or(SimTime(u64::MAX), |(at, _)| *at);
-        let fault = self.faults.next_at().unwrap_or(SimTime(u64::MAX));
-        let offer = self.next_offer().unwrap_or(SimTime(u64::MAX));
-        let restart = self.restart.map_or(SimTime(u64::MAX), |(at, _)| at);
-        if own == restart
-            && let Some((at, process)) = self.restart.take()
-        {
-            self.world.idle_until(at.max(self.world.now()), life);
-            self.world.inject(&Fault::Start(process), life, &mut self.seen);
-        } else if own == start {
-            self.world.idle_until(start.max(self.world.now()), life);
-            let (_, process) = self.starts.pop().expect("the next start");
-            self.world.inject(&Fault::Start(process), life, &mut self.seen);
-        } else if own == fault {
-            self.world.idle_until(fault.max(self.world.now()), life);
-            self.faults.due(&mut self.world, life, &mut self.seen);
-        } else if own == offer {
-            self.world.idle_until(offer.max(self.world.now()), life);
-            self.offer(offer);
-        } else {
-            self.world.idle_until(self.next_look.max(self.world.now()), life);
-            self.look(life);
+        self.world.idle_until(at.max(self.world.now()), life);
+        match own {
+            Own::Restart | Own::Start => {
+                let next = if own == Own::Restart { self.restart.take() } else { self.starts.pop() };
+                let (_, process) = next.expect("what is due");
+                self.world.inject(&Fault::Start(process), life, &mut self.seen);
+            }
+            Own::Fault => self.faults.due(&mut self.world, life, &mut self.seen),
+            Own::Offer => self.offer(at),
+            Own::Look => self.look(life),
         }
         true
     }

@@ -124,9 +124,10 @@ impl Observer for Seen {
                 self.skews[usize::from(reader)].add(shown.tp, rows.iter().map(|r| r.time.0));
             }
             let now = at.millis().0 as u64;
+            let mut ledger = self.judge.ledger.reader();
             for row in rows {
                 if row.ghost != Ghost::NONE
-                    && let Some(sent) = self.judge.ledger.get(row.ghost.open())
+                    && let Some(sent) = ledger.get(row.ghost.open() as usize)
                 {
                     latencies.add(now.saturating_sub(u64::from(sent.at_ms)));
                 } else if let Some(base) = self.event_base {

@@ -37,6 +37,7 @@ impl Source {
     ///
     /// # Errors
     /// Where a line of a file is not what it should be. The run cannot go on.
+    #[inline]
     pub fn next_send(&mut self) -> Result<Option<Planned>, LineError> {
         match self {
             Self::Shoppers(s) => Ok(s.next()),

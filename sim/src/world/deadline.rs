@@ -9,7 +9,7 @@ impl<P: Process> World<P> {
         process: ProcessId,
         incarnation: Incarnation,
         port: Port,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
         let now = self.now;

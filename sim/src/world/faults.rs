@@ -155,7 +155,7 @@ impl Fault {
 
 impl<P: Process> World<P> {
     /// Lets a fault take place now.
-    pub fn inject(&mut self, fault: &Fault, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+    pub fn inject(&mut self, fault: &Fault, life: &mut dyn Lifecycle, seen: &mut impl Observer) {
         self.faults += 1;
         let process = fault.process();
         self.trace(process.unwrap_or(ProcessId(u32::MAX)), 0, What::Fault(self.faults, fault.name()));
@@ -224,7 +224,7 @@ impl<P: Process> World<P> {
     }
 
     /// A crash point fires.
-    pub(super) fn crash(&mut self, armed: Armed, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+    pub(super) fn crash(&mut self, armed: Armed, life: &mut dyn Lifecycle, seen: &mut impl Observer) {
         let Armed { id, process, how, .. } = armed;
         self.faults += 1;
         self.trace(process, 0, What::Fault(self.faults, how.name()));
@@ -250,14 +250,14 @@ impl<P: Process> World<P> {
         self.streams.stream(Domain::Fault, u64::from(process.0) << 32 | u64::from(slot.shaken), purpose)
     }
 
-    fn lose_power(&mut self, process: ProcessId, dead: DeadMode, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+    fn lose_power(&mut self, process: ProcessId, dead: DeadMode, life: &mut dyn Lifecycle, seen: &mut impl Observer) {
         self.kill(process, dead, life, seen);
         let mut stream = self.shake(process, "power loss");
         self.slots[process.0 as usize].disk.lose_power(&mut stream);
     }
 
     /// A process ends by itself.
-    pub(super) fn end(&mut self, process: ProcessId, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+    pub(super) fn end(&mut self, process: ProcessId, life: &mut dyn Lifecycle, seen: &mut impl Observer) {
         let dead = self.slots[process.0 as usize].dead;
         self.kill(process, dead, life, seen);
     }
@@ -267,7 +267,7 @@ impl<P: Process> World<P> {
         &mut self,
         process: ProcessId,
         dead: DeadMode,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
         let slot = &mut self.slots[process.0 as usize];
@@ -286,7 +286,7 @@ impl<P: Process> World<P> {
     }
 
     /// Starts a process that is down, from what is on its disk.
-    pub(super) fn start(&mut self, process: ProcessId, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+    pub(super) fn start(&mut self, process: ProcessId, life: &mut dyn Lifecycle, seen: &mut impl Observer) {
         if self.slots[process.0 as usize].state.is_some() {
             return;
         }
@@ -297,7 +297,6 @@ impl<P: Process> World<P> {
         slot.dead = DeadMode::default();
         let incarnation = slot.incarnation;
         let port = Port(0);
-        let mut effects = std::mem::take(&mut self.scratch);
         let mut cx = Cx::new(
             self.now,
             process,
@@ -307,13 +306,13 @@ impl<P: Process> World<P> {
             slot.skew,
             self.streams,
             &mut slot.next_connection,
-            &mut effects,
+            &mut self.scratch,
         );
         let state = P::start(&slot.config, &slot.disk, &mut cx);
         let lane = state.lane(port);
         slot.state = Some(state);
         life.up(process, incarnation);
-        self.apply(process, port, lane, id, effects, life, seen);
+        self.apply(process, port, lane, id, life, seen);
         self.pump(process, lane, life, seen);
     }
 

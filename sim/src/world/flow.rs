@@ -17,6 +17,11 @@ impl Stall {
             self.time = self.time + time;
         }
     }
+    /// After the last effect of a step: the lane waits for the writes.
+    pub(super) fn halt<E>(self, now: SimTime) -> Option<Halt<E>> {
+        let why = Why::Busy { until: now + self.time, works: false };
+        (self.time > Nanos::ZERO).then_some(Halt { before: None, why })
+    }
     /// Whether a stalled write holds the effect up. Other writes of the step and what it tells are not: a thread changes its
     /// memory and the page cache in one go, other threads see that at once; what leaves the thread waits.
     pub(super) const fn holds<M, W>(&self, effect: &Effect<M, W>) -> bool {
@@ -55,7 +60,7 @@ impl<P: Process> World<P> {
         process: ProcessId,
         lane: Lane,
         why: Why,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
         match why {

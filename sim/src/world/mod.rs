@@ -36,7 +36,8 @@ type Message<P> = <P as Process>::Message;
 type Write<P> = <<P as Process>::Disk as Disk>::Write;
 type EffectOf<P> = Effect<Message<P>, Write<P>>;
 
-/// What a host does when the world's life cycle moves: madsim's clock and nodes, or nothing.
+/// What a host does when the world's life cycle moves: madsim's clock and nodes, or nothing. Handed on as `dyn`, so that a
+/// world is compiled once for all hosts.
 pub trait Lifecycle {
     /// Simulated time moves to `to`.
     fn advance(&mut self, _to: SimTime) {}
@@ -293,7 +294,7 @@ impl<P: Process> World<P> {
         self.queue.push(key, Due::Input { to, incarnation, input: Input::Signal(signal), cause: 0 });
     }
     /// Moves the clock to `to` without an event, for faults between two events. Nothing may be due before.
-    pub fn idle_until(&mut self, to: SimTime, life: &mut impl Lifecycle) {
+    pub fn idle_until(&mut self, to: SimTime, life: &mut dyn Lifecycle) {
         assert!(self.queue.next_at().is_none_or(|at| at >= to), "something is due before {to}");
         if to > self.now {
             self.now = to;
@@ -303,7 +304,7 @@ impl<P: Process> World<P> {
     }
 
     /// Lets the next event happen; `None` when nothing waits.
-    pub fn turn(&mut self, life: &mut impl Lifecycle, seen: &mut impl Observer) -> Option<SimTime> {
+    pub fn turn(&mut self, life: &mut dyn Lifecycle, seen: &mut impl Observer) -> Option<SimTime> {
         let (at, due) = self.queue.pop()?;
         debug_assert!(at >= self.now, "time runs backwards");
         if at > self.now {

@@ -203,6 +203,11 @@ impl<P: Process> Slot<P> {
         }
         &mut self.lanes[index]
     }
+    /// Whether something waits that a lane could take now.
+    #[inline]
+    pub(super) fn has_waiting(&self, lane: Lane) -> bool {
+        self.lanes.get(usize::from(lane.0)).is_some_and(|waiting| !waiting.busy && !waiting.inbox.is_empty())
+    }
     pub(super) fn lane_count(&self) -> usize {
         self.lanes.len()
     }

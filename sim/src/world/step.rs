@@ -14,7 +14,7 @@ impl<P: Process> World<P> {
         to: Addr,
         input: Input<Message<P>>,
         cause: u64,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
         let slot = &mut self.slots[to.process.0 as usize];
@@ -27,11 +27,14 @@ impl<P: Process> World<P> {
             return;
         }
         self.step(to.process, to.port, lane, input, cause, life, seen);
-        self.pump(to.process, lane, life, seen);
+        // Mostly nothing came meanwhile.
+        if self.slots[to.process.0 as usize].has_waiting(lane) {
+            self.pump(to.process, lane, life, seen);
+        }
     }
 
     /// Gives a free lane what waits for it.
-    pub(super) fn pump(&mut self, process: ProcessId, lane: Lane, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+    pub(super) fn pump(&mut self, process: ProcessId, lane: Lane, life: &mut dyn Lifecycle, seen: &mut impl Observer) {
         loop {
             let slot = &mut self.slots[process.0 as usize];
             if slot.state.is_none() || slot.frozen {
@@ -53,7 +56,7 @@ impl<P: Process> World<P> {
         lane: Lane,
         input: Input<Message<P>>,
         cause: u64,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
         self.work.kernel_events += 1;
@@ -77,7 +80,6 @@ impl<P: Process> World<P> {
                 self.trace_with(process, cause, What::Offer(port, rows.len() as u32), |c| rows.feed(c))
             }
         };
-        let mut effects = std::mem::take(&mut self.scratch);
         let slot = &mut self.slots[process.0 as usize];
         let state = slot.state.as_mut().expect("only a running process steps");
         let mut cx = Cx::new(
@@ -89,10 +91,10 @@ impl<P: Process> World<P> {
             slot.skew,
             self.streams,
             &mut slot.next_connection,
-            &mut effects,
+            &mut self.scratch,
         );
         state.step(port, input, &mut cx);
-        self.apply(process, port, lane, id, effects, life, seen);
+        self.apply(process, port, lane, id, life, seen);
     }
 
     /// Lets the effects of a step leave in order, until work makes the rest wait.
@@ -102,19 +104,30 @@ impl<P: Process> World<P> {
         port: Port,
         lane: Lane,
         cause: u64,
-        mut effects: Vec<EffectOf<P>>,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
-        let mut rest = effects.drain(..).map(|effect| (port, cause, effect));
-        let halt = self.leave(process, &mut rest, life, seen);
-        if let Some(Halt { before, why }) = halt {
+        if self.scratch.is_empty() {
+            return;
+        }
+        let mut effects = std::mem::take(&mut self.scratch);
+        let mut leaving = effects.drain(..);
+        let mut stall = Stall::default();
+        let mut halt = None;
+        for effect in leaving.by_ref() {
+            if let Err(halted) = self.leave(process, (port, cause, effect), &mut stall, life, seen) {
+                halt = Some(halted);
+                break;
+            }
+        }
+        if let Some(Halt { before, why }) = halt.or_else(|| stall.halt(self.now)) {
             if !matches!(why, Why::Dead) {
-                self.slots[process.0 as usize].lane(lane).timeline.extend(before.into_iter().chain(rest.by_ref()));
+                let rest = leaving.by_ref().map(|effect| (port, cause, effect));
+                self.slots[process.0 as usize].lane(lane).timeline.extend(before.into_iter().chain(rest));
             }
             self.halted(process, lane, why, life, seen);
         }
-        drop(rest);
+        drop(leaving);
         self.scratch = effects;
     }
 
@@ -123,12 +136,19 @@ impl<P: Process> World<P> {
         &mut self,
         process: ProcessId,
         lane: Lane,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
         let mut timeline = std::mem::take(&mut self.slots[process.0 as usize].lane(lane).timeline);
-        let halt = self.leave(process, &mut std::iter::from_fn(|| timeline.pop_front()), life, seen);
-        let Some(Halt { before, why }) = halt else {
+        let mut stall = Stall::default();
+        let mut halt = None;
+        while let Some(leaving) = timeline.pop_front() {
+            if let Err(halted) = self.leave(process, leaving, &mut stall, life, seen) {
+                halt = Some(halted);
+                break;
+            }
+        }
+        let Some(Halt { before, why }) = halt.or_else(|| stall.halt(self.now)) else {
             let waiting = self.slots[process.0 as usize].lane(lane);
             // Empty now; kept for its memory.
             waiting.timeline = timeline;
@@ -142,35 +162,35 @@ impl<P: Process> World<P> {
         self.halted(process, lane, why, life, seen);
     }
 
-    /// Effects leave in order until there are no more, or one of them holds up the rest.
+    /// An effect leaves, unless it is held up; or it holds up those behind it.
+    #[inline(always)]
     fn leave(
         &mut self,
         process: ProcessId,
-        effects: &mut impl Iterator<Item = Leaving<P>>,
-        life: &mut impl Lifecycle,
+        (port, cause, effect): Leaving<P>,
+        stall: &mut Stall,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
-    ) -> Option<Halt<Leaving<P>>> {
-        let mut stall = Stall::default();
-        for (port, cause, effect) in effects.by_ref() {
-            if stall.holds(&effect) {
-                let why = Why::Busy { until: self.now + stall.time, works: false };
-                return Some(Halt { before: Some((port, cause, effect)), why });
-            }
-            if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
-                if armed.how == Crash::Freeze {
-                    self.uncount(process, &effect);
-                }
-                return Some(Halt { before: Some((port, cause, effect)), why: Why::Crash(armed) });
-            }
-            match self.effect(process, port, cause, effect, life, seen) {
-                Flow::On => {}
-                Flow::Stalled(file, time) => stall.add(file, time),
-                Flow::Dead => return Some(Halt { before: None, why: Why::Dead }),
-                Flow::Later(until) => return Some(Halt { before: None, why: Why::Busy { until, works: true } }),
-            }
+    ) -> Result<(), Halt<Leaving<P>>> {
+        if stall.holds(&effect) {
+            let why = Why::Busy { until: self.now + stall.time, works: false };
+            return Err(Halt { before: Some((port, cause, effect)), why });
         }
-        let why = Why::Busy { until: self.now + stall.time, works: false };
-        (stall.time > Nanos::ZERO).then_some(Halt { before: None, why })
+        if let Some(armed) = self.crashes_at(process, EffectKind::of(&effect)) {
+            if armed.how == Crash::Freeze {
+                self.uncount(process, &effect);
+            }
+            return Err(Halt { before: Some((port, cause, effect)), why: Why::Crash(armed) });
+        }
+        match self.effect(process, port, cause, effect, life, seen) {
+            Flow::On => Ok(()),
+            Flow::Stalled(file, time) => {
+                stall.add(file, time);
+                Ok(())
+            }
+            Flow::Dead => Err(Halt { before: None, why: Why::Dead }),
+            Flow::Later(until) => Err(Halt { before: None, why: Why::Busy { until, works: true } }),
+        }
     }
 
     fn effect(
@@ -179,7 +199,7 @@ impl<P: Process> World<P> {
         port: Port,
         cause: u64,
         effect: EffectOf<P>,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) -> Flow {
         let index = process.0 as usize;

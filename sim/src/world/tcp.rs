@@ -261,7 +261,7 @@ impl<P: Process> World<P> {
         conn: ConnId,
         side: u8,
         packet: Packet<Message<P>>,
-        life: &mut impl Lifecycle,
+        life: &mut dyn Lifecycle,
         seen: &mut impl Observer,
     ) {
         let side = usize::from(side);

@@ -259,7 +259,7 @@ impl ReplicaFetcher {
             partitions: fetch.send,
             forget: fetch.forget,
         };
-        Some((Asked::Fetch, Request::Fetch(request)))
+        Some((Asked::Fetch, Request::Fetch(Box::new(request))))
     }
 
     /// The connection stands.

@@ -47,13 +47,13 @@ impl UnifiedLog {
             Isolation::Committed => self.stable_bound(limit.high_watermark_seen),
         };
         let committed = isolation == Isolation::Committed;
-        let nothing = LogRead { aborted: committed.then(Vec::new), ..LogRead::default() };
-        let Some(floor) = self.segments.floor(from).filter(|_| from <= self.end) else {
+        if from > self.end {
             return Err(ErrorCode::OffsetOutOfRange);
-        };
-        if from >= upper {
-            return Ok(nothing);
         }
+        if from >= upper {
+            return Ok(LogRead { aborted: committed.then(Vec::new), ..LogRead::default() });
+        }
+        let Some(floor) = self.segments.floor(from) else { return Err(ErrorCode::OffsetOutOfRange) };
         for i in floor..self.segments.count() {
             let Some(segment) = self.segments.get(i) else { break };
             let place = segment.find(from);

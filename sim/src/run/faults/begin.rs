@@ -3,14 +3,14 @@
 use super::{FaultEngine, Hands, Phase, Todo, Wanted};
 use crate::run::Stage;
 use crate::scenario::data::{Action, Cut, Dead, Ports, TriggerEvent, Trouble};
-use crate::world::{self, DeadMode, Fault, Lifecycle, Observer};
+use crate::world::{self, DeadMode, Fault, Observer};
 use model::base::{Addr, Nanos, Port, ProcessId, Signal, TopicId};
 use model::kafka::broker::node::config::{BROKER, CONTROLLER};
 use std::sync::Arc;
 
 impl FaultEngine {
     /// A fault's time has come: it begins, or waits until it can.
-    pub(super) fn begin<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn begin<O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, O>) {
         if self.states[i].began.is_some() || self.states[i].over {
             return;
         }
@@ -69,7 +69,7 @@ impl FaultEngine {
     }
 
     /// Whether a fault of a chaos schedule may take out these processes now.
-    fn may_take_out<L: Lifecycle, O: Observer>(&self, i: usize, on: &[ProcessId], hands: &Hands<'_, L, O>) -> bool {
+    fn may_take_out<O: Observer>(&self, i: usize, on: &[ProcessId], hands: &Hands<'_, O>) -> bool {
         let Some(most) = self.plan.most_down[i] else { return true };
         let out = self.holds.out();
         let world = &hands.world;
@@ -80,10 +80,10 @@ impl FaultEngine {
     }
 
     /// Both sides of a cut. What stands on both belongs to the first, unless all do: then each is cut off from each.
-    fn sides<L: Lifecycle, O: Observer>(
+    fn sides<O: Observer>(
         &self,
         cut: &Cut,
-        hands: &Hands<'_, L, O>,
+        hands: &Hands<'_, O>,
         stream: &mut model::base::Stream,
     ) -> Option<(Vec<ProcessId>, Vec<ProcessId>)> {
         use crate::scenario::data::Target::OtherBrokers;
@@ -109,7 +109,7 @@ impl FaultEngine {
         (!from.is_empty() && !to.is_empty()).then_some((from, to))
     }
 
-    fn has_begun<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &Hands<'_, L, O>) {
+    fn has_begun<O: Observer>(&mut self, i: usize, hands: &Hands<'_, O>) {
         let now = hands.now();
         self.states[i].began = Some(now);
         self.record(i, Phase::Begins, now);
@@ -117,14 +117,14 @@ impl FaultEngine {
         self.begin_at(begin);
     }
     /// Schedules the end of a fault that lasts for a time.
-    pub(super) fn end_after<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &Hands<'_, L, O>) {
+    pub(super) fn end_after<O: Observer>(&mut self, i: usize, hands: &Hands<'_, O>) {
         if let Some(lasts) = self.plan.faults[i].lasts {
             self.at(hands.now() + lasts, i, Todo::End);
         }
     }
 
     /// Does what an action on processes does.
-    fn act<L: Lifecycle, O: Observer>(&mut self, i: usize, action: &Action<Nanos>, hands: &mut Hands<'_, L, O>) {
+    fn act<O: Observer>(&mut self, i: usize, action: &Action<Nanos>, hands: &mut Hands<'_, O>) {
         let on = self.states[i].on.clone();
         match action {
             Action::Kill { dead, power, .. } => {
@@ -205,13 +205,13 @@ impl FaultEngine {
         }
     }
 
-    pub(super) fn kill<L: Lifecycle, O: Observer>(
+    pub(super) fn kill<O: Observer>(
         &mut self,
         i: usize,
         on: &[ProcessId],
         dead: Dead,
         power: bool,
-        hands: &mut Hands<'_, L, O>,
+        hands: &mut Hands<'_, O>,
     ) {
         for p in on {
             self.holds.down.add(*p, i);
@@ -224,7 +224,7 @@ impl FaultEngine {
         }
     }
     /// SIGTERM. What ends by itself closes its connections; only what new ones meet is the network's business.
-    pub(super) fn terminate<L: Lifecycle, O: Observer>(&self, p: ProcessId, dead: Dead, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn terminate<O: Observer>(&self, p: ProcessId, dead: Dead, hands: &mut Hands<'_, O>) {
         let mode = DeadMode { existing: world::Existing::Reset, ..dead.mode() };
         if hands.world.is_up(p) {
             hands.inject(&Fault::Signal(Stage::main_port(p), Signal::Terminate));
@@ -232,7 +232,7 @@ impl FaultEngine {
         }
     }
     /// Starts a process, and makes it forget what it has to.
-    pub(super) fn start<L: Lifecycle, O: Observer>(&self, p: ProcessId, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn start<O: Observer>(&self, p: ProcessId, hands: &mut Hands<'_, O>) {
         hands.inject(&Fault::Start(p));
         for ((process, topic), faults) in &self.holds.forgotten {
             let endless = |i: &usize| matches!(self.plan.faults[*i].action, Action::ForgetTopic { answers: None, .. });
@@ -243,12 +243,7 @@ impl FaultEngine {
     }
 
     /// The fault's crash point has fired in `process`.
-    pub(super) fn crashed<L: Lifecycle, O: Observer>(
-        &mut self,
-        i: usize,
-        process: ProcessId,
-        hands: &mut Hands<'_, L, O>,
-    ) {
+    pub(super) fn crashed<O: Observer>(&mut self, i: usize, process: ProcessId, hands: &mut Hands<'_, O>) {
         let plan = Arc::clone(&self.plan);
         let fault = &plan.faults[i];
         let crate::scenario::data::When::CrashPoint { process: whose, .. } = fault.when else { return };
@@ -299,14 +294,14 @@ impl FaultEngine {
         self.end_after(i, hands);
     }
 
-    fn trouble<L: Lifecycle, O: Observer>(
+    fn trouble<O: Observer>(
         &mut self,
         i: usize,
         cut: &Cut,
         trouble: &Trouble<Nanos>,
         from: &[ProcessId],
         to: &[ProcessId],
-        hands: &mut Hands<'_, L, O>,
+        hands: &mut Hands<'_, O>,
     ) {
         let bad = trouble.delay.is_some() || trouble.bandwidth.is_some() || trouble.loss > 0 || trouble.doubled > 0;
         if bad {
@@ -329,7 +324,7 @@ impl FaultEngine {
     }
 
     /// A link that flaps goes, or comes back.
-    pub(super) fn flap<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn flap<O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, O>) {
         let plan = Arc::clone(&self.plan);
         let Action::Link { cut, trouble: Trouble { flap: Some((up, down)), .. } } = &plan.faults[i].action else {
             return;
@@ -351,12 +346,12 @@ impl FaultEngine {
     }
 
     /// Cuts links; gives the numbers of the cuts.
-    fn cut<L: Lifecycle, O: Observer>(
+    fn cut<O: Observer>(
         &mut self,
         cut: &Cut,
         from: &[ProcessId],
         to: &[ProcessId],
-        hands: &mut Hands<'_, L, O>,
+        hands: &mut Hands<'_, O>,
     ) -> Vec<u32> {
         let cuts = self.directions(cut, from, to);
         let ids = cuts.iter().map(|c| c.id).collect();
@@ -381,10 +376,10 @@ impl FaultEngine {
     }
 }
 
-fn forget<L: Lifecycle, O: Observer>(p: ProcessId, topic: TopicId, answers: u32, hands: &mut Hands<'_, L, O>) {
+fn forget<O: Observer>(p: ProcessId, topic: TopicId, answers: u32, hands: &mut Hands<'_, O>) {
     hands.inject(&Fault::Signal(Stage::main_port(p), Signal::HideTopic(topic, answers)));
 }
 /// Tells a registry what to answer.
-pub(super) fn answer<L: Lifecycle, O: Observer>(p: ProcessId, status: u16, hands: &mut Hands<'_, L, O>) {
+pub(super) fn answer<O: Observer>(p: ProcessId, status: u16, hands: &mut Hands<'_, O>) {
     hands.inject(&Fault::Signal(Stage::main_port(p), Signal::Answer(status)));
 }

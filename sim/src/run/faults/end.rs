@@ -3,13 +3,13 @@
 use super::{FaultEngine, Hands, POLL, Phase, STOP_PATIENCE, Todo};
 use crate::run::Stage;
 use crate::scenario::data::{Action, TriggerEvent};
-use crate::world::{Fault, Lifecycle, Observer};
+use crate::world::{Fault, Observer};
 use model::base::{Nanos, ProcessId, Signal};
 use std::sync::Arc;
 
 impl FaultEngine {
     /// Ends a fault and undoes it.
-    pub(super) fn end<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn end<O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, O>) {
         if std::mem::replace(&mut self.states[i].over, true) {
             return;
         }
@@ -65,7 +65,7 @@ impl FaultEngine {
         self.has_ended(i, hands);
     }
 
-    fn has_ended<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &Hands<'_, L, O>) {
+    fn has_ended<O: Observer>(&mut self, i: usize, hands: &Hands<'_, O>) {
         let now = hands.now();
         // What is done as soon as it has begun needs no second line.
         if self.states[i].began != Some(now) {
@@ -76,14 +76,14 @@ impl FaultEngine {
     }
 
     /// A fault no longer holds a process down: it starts if nothing else does. What never ran is not started.
-    pub(super) fn let_start<L: Lifecycle, O: Observer>(&mut self, i: usize, p: ProcessId, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn let_start<O: Observer>(&mut self, i: usize, p: ProcessId, hands: &mut Hands<'_, O>) {
         let last = self.holds.down.let_go(p, i);
         if last && !hands.world.is_up(p) && hands.world.incarnation(p).0 > 0 {
             self.start(p, hands);
         }
     }
     /// Nodes halt when their disk is full; whoever makes room starts them again.
-    fn start_what_died<L: Lifecycle, O: Observer>(&mut self, on: &[ProcessId], hands: &mut Hands<'_, L, O>) {
+    fn start_what_died<O: Observer>(&mut self, on: &[ProcessId], hands: &mut Hands<'_, O>) {
         let plan = Arc::clone(&self.plan);
         let hosts = plan.hosts(on);
         for p in plan.nodes().filter(|p| hosts.contains(&plan.host(*p))) {
@@ -95,7 +95,7 @@ impl FaultEngine {
     }
 
     /// Looks who of a stop has died: each starts again so long after its death.
-    pub(super) fn stopping<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn stopping<O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, O>) {
         let plan = Arc::clone(&self.plan);
         let Action::Stop { dead, .. } = plan.faults[i].action else { return };
         let began = self.states[i].began.unwrap_or_default();
@@ -121,7 +121,7 @@ impl FaultEngine {
         self.states[i].stopping = still;
     }
     /// The time of a stopped process is over; the last one ends the fault.
-    pub(super) fn release<L: Lifecycle, O: Observer>(&mut self, i: usize, p: ProcessId, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn release<O: Observer>(&mut self, i: usize, p: ProcessId, hands: &mut Hands<'_, O>) {
         self.let_start(i, p, hands);
         let more = self.todo.values().any(|(j, todo)| *j == i && matches!(todo, Todo::Release(_)));
         if self.states[i].stopping.is_empty() && !more {
@@ -130,7 +130,7 @@ impl FaultEngine {
     }
 
     /// Sets what a fault has to do with - disks, cores or clocks - to what all faults in force make of it.
-    pub(super) fn set_machines<L: Lifecycle, O: Observer>(&self, i: usize, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn set_machines<O: Observer>(&self, i: usize, hands: &mut Hands<'_, O>) {
         let plan = Arc::clone(&self.plan);
         let on = &self.states[i].on;
         let in_force: Vec<usize> =

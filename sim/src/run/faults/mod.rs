@@ -146,12 +146,12 @@ pub struct FaultEngine {
 }
 
 /// The world with what every act on it needs.
-struct Hands<'a, L, O> {
+struct Hands<'a, O> {
     world: &'a mut World<Actor>,
-    life: &'a mut L,
+    life: &'a mut dyn Lifecycle,
     seen: &'a mut O,
 }
-impl<L: Lifecycle, O: Observer> Hands<'_, L, O> {
+impl<O: Observer> Hands<'_, O> {
     fn now(&self) -> SimTime {
         self.world.now()
     }
@@ -264,7 +264,7 @@ impl FaultEngine {
     }
 
     /// Does everything that is due at the world's time.
-    pub fn due(&mut self, world: &mut World<Actor>, life: &mut impl Lifecycle, seen: &mut impl Observer) {
+    pub fn due(&mut self, world: &mut World<Actor>, life: &mut dyn Lifecycle, seen: &mut impl Observer) {
         let mut hands = Hands { world, life, seen };
         let plan = Arc::clone(&self.plan);
         loop {

@@ -3,7 +3,7 @@
 
 use super::{FaultEngine, Hands, POLL, STOP_PATIENCE, Todo};
 use crate::scenario::data::Action;
-use crate::world::{Lifecycle, Observer};
+use crate::world::Observer;
 use model::base::{Nanos, ProcessId, SimTime};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ enum Step {
 
 impl FaultEngine {
     /// The next step.
-    pub(super) fn roll<L: Lifecycle, O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, L, O>) {
+    pub(super) fn roll<O: Observer>(&mut self, i: usize, hands: &mut Hands<'_, O>) {
         let plan = Arc::clone(&self.plan);
         let Action::RollingRestart { killed, controller_last, restart, pause, dead, .. } = plan.faults[i].action else {
             return;
@@ -80,12 +80,7 @@ impl FaultEngine {
     }
 
     /// Whose turn it is: the lowest number, the node that is the active controller now after all others.
-    fn next_turn<L: Lifecycle, O: Observer>(
-        &mut self,
-        i: usize,
-        controller_last: bool,
-        hands: &Hands<'_, L, O>,
-    ) -> Option<ProcessId> {
+    fn next_turn<O: Observer>(&mut self, i: usize, controller_last: bool, hands: &Hands<'_, O>) -> Option<ProcessId> {
         let controller = self.plan.controller(hands.world).filter(|_| controller_last);
         let left = &mut self.states[i].roll.left;
         let place = left.iter().position(|p| Some(*p) != controller).or((!left.is_empty()).then_some(0))?;

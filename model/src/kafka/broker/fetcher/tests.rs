@@ -95,7 +95,7 @@ impl Follower {
 
 fn fetch_of(actions: &[FetcherAction]) -> FetchRequest {
     match actions {
-        [FetcherAction::Send { body: Request::Fetch(fetch), .. }] => fetch.clone(),
+        [FetcherAction::Send { body: Request::Fetch(fetch), .. }] => (**fetch).clone(),
         other => panic!("expected a fetch, got {other:?}"),
     }
 }

@@ -7,7 +7,7 @@ use super::partitioner::StickyPartitioner;
 use super::topic_queues::{Leaders, TopicQueues};
 use super::transaction::TransactionManager;
 use crate::base::{BrokerId, LeaderEpoch, Millis, Row, SmallMap, SmallSet, TopicId, TopicPartition};
-use crate::kafka::client::{ClusterView, Leader};
+use crate::kafka::client::{ClusterView, Leader, partition_for_hash};
 use std::collections::VecDeque;
 
 /// Settings of the accumulator, by Kafka's keys.
@@ -135,11 +135,44 @@ impl RecordAccumulator {
     // ---- records in
 
     /// Adds a record; `None` if there is no memory for the batch it needs. The topic must have `partitions` partitions.
+    #[inline]
     pub fn append(
         &mut self,
         topic: TopicId,
         target: Target,
-        row: Row,
+        row: &Row,
+        partitions: u16,
+        view: &ClusterView,
+        dice: &mut Dice,
+        now: Millis,
+    ) -> Option<Appended> {
+        // Nearly always the partition is known, and its last batch has room.
+        let known = match target {
+            Target::Partition(p) => Some(p),
+            Target::Key(murmur2) => Some(partition_for_hash(murmur2, partitions)),
+            Target::Sticky => None,
+        };
+        if let Some(partition) = known
+            && let Some(queues) = self.batches.topics.get_mut(topic)
+            && let Some(Some(queue)) = queues.queues.get_mut(usize::from(partition))
+        {
+            let several = queue.len() > 1;
+            if let Some(last) = queue.back_mut().filter(|last| last.has_room_for(row)) {
+                last.append(row);
+                let full = several || last.is_full();
+                if full {
+                    self.quiet = None;
+                }
+                return Some(Appended { partition, new_batch: false, full });
+            }
+        }
+        self.append_by_the_book(topic, target, row, partitions, view, dice, now)
+    }
+    fn append_by_the_book(
+        &mut self,
+        topic: TopicId,
+        target: Target,
+        row: &Row,
         partitions: u16,
         view: &ClusterView,
         dice: &mut Dice,
@@ -158,7 +191,7 @@ impl RecordAccumulator {
         }
         let mut partition = match target {
             Target::Partition(p) => p,
-            Target::Key(murmur2) => crate::kafka::client::partition_for_hash(murmur2, partitions),
+            Target::Key(murmur2) => partition_for_hash(murmur2, partitions),
             Target::Sticky => queues.sticky.peek(&queues.leaders.choice, dice)?,
         };
         if sticky {
@@ -170,17 +203,20 @@ impl RecordAccumulator {
             }
         }
         let queue = queues.queue(partition);
-        let before = queue.back().map_or(0, ProducerBatch::bytes);
-        let appended = if queue.back_mut().is_some_and(|last| last.try_append(row)) {
-            let last = &queue[queue.len() - 1];
-            let full = queue.len() > 1 || last.is_full();
+        let several = queue.len() > 1;
+        let mut last = queue.back_mut();
+        let before = last.as_deref().map_or(0, ProducerBatch::bytes);
+        let appended = if let Some(last) = last.as_deref_mut()
+            && last.try_append(row)
+        {
+            let full = several || last.is_full();
             if full {
                 self.quiet = None;
             }
             (last.bytes() - before, Appended { partition, new_batch: false, full })
         } else {
             self.quiet = None;
-            if let Some(last) = queue.back_mut() {
+            if let Some(last) = last {
                 last.close();
             }
             let size = batch_size.max(size_upper_bound(row.bytes));
@@ -191,7 +227,7 @@ impl RecordAccumulator {
                 // The batch is closed now; the switch that it held back comes first.
                 match queues.switch_held_back(partition, dice)? {
                     same if same == partition => {}
-                    _ => return self.append(topic, target, row, partitions, view, dice, now),
+                    _ => return self.append_by_the_book(topic, target, row, partitions, view, dice, now),
                 }
             }
             let queue = queues.queue(partition);

@@ -61,6 +61,7 @@ impl Failure {
 
 /// Largest size in bytes that a batch with this one record is reckoned to need
 /// (`AbstractRecords.estimateSizeInBytesUpperBound`): every varint of its header at full width.
+#[inline]
 pub fn size_upper_bound(record_bytes: u32) -> u32 {
     // A record's own header: attributes, two deltas, and its length as a varint of 1 to 3 bytes here.
     let length = match record_bytes {
@@ -103,6 +104,7 @@ pub struct ProducerBatch {
     sealed: Option<Arc<Batch>>,
     bytes: u32,
     limit: u32,
+    /// Bytes of its largest record.
     largest: u32,
     closed: bool,
     last_attempt: Millis,
@@ -148,19 +150,28 @@ impl ProducerBatch {
         sealed.then(|| std::mem::take(&mut self.rows))
     }
     /// Adds a record; false if there is no room.
-    pub fn try_append(&mut self, row: Row) -> bool {
-        if !self.rows.is_empty() && (self.is_full() || self.bytes + row.bytes > self.limit) {
-            return false;
+    pub fn try_append(&mut self, row: &Row) -> bool {
+        let room = self.has_room_for(row);
+        if room {
+            self.append(row);
         }
-        if self.closed {
-            return false;
-        }
+        room
+    }
+    /// Whether a record may be added.
+    #[inline]
+    pub fn has_room_for(&self, row: &Row) -> bool {
+        let fits = self.bytes < self.limit && self.bytes + row.bytes <= self.limit;
+        !self.closed && (fits || self.rows.is_empty())
+    }
+    /// Adds a record for which there is room.
+    #[inline]
+    pub fn append(&mut self, row: &Row) {
         self.bytes += row.bytes;
-        self.largest = self.largest.max(size_upper_bound(row.bytes));
-        self.rows.push(row);
-        true
+        self.largest = self.largest.max(row.bytes);
+        self.rows.push(*row);
     }
     /// Nothing more fits, or nothing more may be added.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.closed || (!self.rows.is_empty() && self.bytes >= self.limit)
     }
@@ -245,15 +256,15 @@ impl ProducerBatch {
     /// Splits it after MESSAGE_TOO_LARGE: into batches of `batch.size`, or, if it is itself such a part, of half its size
     /// but at least its largest record. The parts are as new as tries go and as old as their records.
     pub fn split(&self, batch_size: u32, mut next_id: impl FnMut() -> BatchId) -> Vec<Self> {
-        let target = if self.split { self.largest.max(self.bytes / 2) } else { batch_size };
+        let target = if self.split { size_upper_bound(self.largest).max(self.bytes / 2) } else { batch_size };
         let sealed = self.sealed.as_ref().map_or(&self.rows[..], |b| &b.rows);
         let mut parts: Vec<Self> = Vec::new();
         for row in sealed {
-            if !parts.last_mut().is_some_and(|part| part.try_append(*row)) {
+            if !parts.last_mut().is_some_and(|part| part.try_append(row)) {
                 let limit = target.max(size_upper_bound(row.bytes));
                 let mut part = Self::new(next_id(), self.tp, limit, self.created);
                 part.split = true;
-                part.try_append(*row);
+                part.try_append(row);
                 parts.push(part);
             }
         }

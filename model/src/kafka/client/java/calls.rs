@@ -39,11 +39,12 @@ pub(super) struct Waiting {
 
 impl Sender {
     /// `send`, as far as it concerns neither metadata nor waiting. The topic must have `partitions` partitions.
+    #[inline]
     pub fn send(
         &mut self,
         topic: TopicId,
         target: Target,
-        row: Row,
+        row: &Row,
         partitions: u16,
         view: &ClusterView,
         dice: &mut Dice,

@@ -73,15 +73,15 @@ impl JavaProducer {
 
     /// `send`. What cannot be queued yet waits for at most `max.block.ms`, and with it everything sent after it. An error
     /// here is the exception that the caller sees; a record that was queued before it can still go out.
+    #[inline]
     pub fn send(&mut self, topic: TopicId, target: Target, row: Row, now: Millis) -> Result<(), SendError> {
-        let record = Blocked { topic, target, row };
-        let sent = if self.blocked.is_empty() { self.append(record, now) } else { Err(SendError::Full) };
+        let sent = if self.blocked.is_empty() { self.append(topic, target, &row, now) } else { Err(SendError::Full) };
         if sent == Err(SendError::Full) {
             if self.blocked.is_empty() {
                 self.blocked_since = now;
                 self.disturbed = true;
             }
-            self.blocked.push_back(record);
+            self.blocked.push_back(Blocked { topic, target, row });
             return Ok(());
         }
         sent
@@ -263,7 +263,7 @@ impl JavaProducer {
     /// Queues what the application's thread hangs in, as far as that is possible now.
     fn unblock(&mut self, now: Millis) {
         while let Some(record) = self.blocked.front().copied() {
-            if self.append(record, now) == Err(SendError::Full) {
+            if self.append(record.topic, record.target, &record.row, now) == Err(SendError::Full) {
                 if now - self.blocked_since < self.max_block {
                     return;
                 }
@@ -276,8 +276,9 @@ impl JavaProducer {
         }
         self.sender.accumulator.exhausted = false;
     }
-    fn append(&mut self, record: Blocked, now: Millis) -> Result<(), SendError> {
-        let Blocked { topic, target, row } = record;
+    // Into the loop of an application that sends many.
+    #[inline(always)]
+    fn append(&mut self, topic: TopicId, target: Target, row: &Row, now: Millis) -> Result<(), SendError> {
         let partitions = self.partitions(topic);
         if partitions == 0 {
             self.client.metadata().add_topic(topic);
@@ -296,20 +297,25 @@ impl JavaProducer {
             Err(error) => {
                 self.disturbed = true;
                 if let SendError::Failed { why, queued: false } = error {
-                    self.fail_blocked(record, why);
+                    self.fail_blocked(Blocked { topic, target, row: *row }, why);
                 }
                 Err(error)
             }
         }
     }
+    #[inline]
     fn partitions(&mut self, topic: TopicId) -> u16 {
+        let of_now = self.counts_version == self.client.view().version;
+        match self.counts.iter().find(|(t, _)| of_now && *t == topic) {
+            Some((_, n)) => *n,
+            None => self.count_partitions(topic),
+        }
+    }
+    fn count_partitions(&mut self, topic: TopicId) -> u16 {
         let view = self.client.view();
         if self.counts_version != view.version {
             self.counts_version = view.version;
             self.counts.clear();
-        }
-        if let Some((_, n)) = self.counts.iter().find(|(t, _)| *t == topic) {
-            return *n;
         }
         let n = super::batches::partitions_of(view, topic) as u16;
         self.counts.push((topic, n));

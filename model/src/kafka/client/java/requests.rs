@@ -177,7 +177,7 @@ fn request(body: &Body, transactional: Option<super::Transactional>) -> Request 
         && !group.member.is_empty()
     {
         // A member is named: the group's coordinator fences it (KIP-447).
-        return Request::Group(GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
+        return Request::Group(Box::new(GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
             id,
             v2: *v2,
             group: group.group,
@@ -187,7 +187,7 @@ fn request(body: &Body, transactional: Option<super::Transactional>) -> Request 
             instance: group.instance.clone(),
             generation: group.generation,
             offsets: offsets.clone(),
-        }));
+        })));
     }
     Request::Coordinator(match body.clone() {
         Body::Find(key) => CoordinatorRequest::Find(key),

@@ -63,6 +63,7 @@ impl TopicQueues {
         }
         Some(partition)
     }
+    #[inline]
     pub(super) fn queue(&mut self, partition: u16) -> &mut Queue {
         let at = usize::from(partition);
         if self.queues.len() <= at {

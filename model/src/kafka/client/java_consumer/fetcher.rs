@@ -91,7 +91,7 @@ impl Fetcher {
                 forget: sent.forget,
             };
             self.pending.push(node);
-            channel.send(node, Request::Fetch(body), Purpose::Fetch, now);
+            channel.send(node, Request::Fetch(Box::new(body)), Purpose::Fetch, now);
         }
         wanted.clear();
     }

@@ -250,7 +250,7 @@ fn offset_commit(id: TransactionalId, (producer, epoch): Pid, call: &OffsetsCall
         });
     }
     let (member, instance) = (of.member.clone(), of.instance.clone());
-    Request::Group(GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
+    Request::Group(Box::new(GroupRequest::TxnOffsetCommit(TxnOffsetCommitRequest {
         id,
         v2: false,
         group,
@@ -260,5 +260,5 @@ fn offset_commit(id: TransactionalId, (producer, epoch): Pid, call: &OffsetsCall
         instance,
         generation,
         offsets,
-    }))
+    })))
 }

@@ -290,7 +290,7 @@ impl RdConsumer {
             partitions,
             forget: Vec::new(),
         };
-        let correlation = net.send(broker.node, Request::Fetch(body), true, now);
+        let correlation = net.send(broker.node, Request::Fetch(Box::new(body)), true, now);
         broker.in_flight = Some(correlation);
         self.in_flight.push((broker.node, correlation, Purpose::Fetch(versions)));
     }

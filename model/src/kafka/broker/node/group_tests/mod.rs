@@ -49,7 +49,9 @@ fn passes(error: ErrorCode) -> bool {
 fn ask(c: &mut Cluster, request: &GroupRequest) -> GroupReply {
     for _ in 0..400 {
         let node = find(c, CoordinatorKey::Group(GROUP));
-        let Reply::Group(reply) = c.call(node, Request::Group(request.clone())) else { panic!("another answer") };
+        let Reply::Group(reply) = c.call(node, Request::Group(Box::new(request.clone()))) else {
+            panic!("another answer")
+        };
         let error = match &reply {
             GroupReply::Join(r) => r.error,
             GroupReply::Sync(r) => r.error,
@@ -203,7 +205,7 @@ fn members_and_offsets_survive_their_coordinator() {
     assert!(matches!(ask(&mut c, &commit(&id, 1, 42)), GroupReply::OffsetCommit(ErrorCode::None, _)));
     let coordinator = find(&mut c, CoordinatorKey::Group(GROUP));
     for other in (1..=3).map(BrokerId).filter(|b| *b != coordinator) {
-        let told = c.call(other, Request::Group(commit(&id, 1, 43)));
+        let told = c.call(other, Request::Group(Box::new(commit(&id, 1, 43))));
         assert!(matches!(told, Reply::Group(GroupReply::OffsetCommit(ErrorCode::NotCoordinator, _))));
     }
     c.kill(coordinator);
@@ -250,7 +252,7 @@ fn a_commit_that_cannot_be_replicated_is_refused_after_five_seconds() {
     let coordinator = find(&mut c, CoordinatorKey::Group(GROUP));
     c.isolate(coordinator, true);
     c.pass(10);
-    let asked = c.ask(coordinator, Request::Group(commit(&name(""), -1, 6)));
+    let asked = c.ask(coordinator, Request::Group(Box::new(commit(&name(""), -1, 6))));
     c.pass(4_900);
     assert!(c.answer(asked).is_none());
     c.pass(200);

@@ -278,12 +278,13 @@ impl TransactionManager {
     }
     /// A record was queued for this partition (`maybeAddPartition`): it enters the transaction. The record stays queued where
     /// this refuses.
+    #[inline]
     pub fn add_partition(&mut self, tp: TopicPartition) -> Result<(), Refusal> {
         self.check_error()?;
         self.check_pending()?;
-        if self.transactional.is_none() {
-            return Ok(());
-        }
+        if self.transactional.is_none() { Ok(()) } else { self.add_to_transaction(tp) }
+    }
+    fn add_to_transaction(&mut self, tp: TopicPartition) -> Result<(), Refusal> {
         if self.producer.id == ProducerId::NONE || self.state != State::InTransaction {
             return Err(Refusal::IllegalState);
         }
@@ -297,6 +298,7 @@ impl TransactionManager {
         }
         Ok(())
     }
+    #[inline]
     fn check_error(&self) -> Result<(), Refusal> {
         match self.last_error.filter(|_| self.state.is_error()) {
             Some(error) => Err(Refusal::InError(error)),

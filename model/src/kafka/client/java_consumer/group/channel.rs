@@ -20,7 +20,7 @@ pub trait GroupNetwork: Network {
 
 impl GroupNetwork for NetworkClient {
     fn send_group(&mut self, node: BrokerId, body: GroupRequest, now: Millis) -> u32 {
-        self.send(node, Request::Group(body), true, now)
+        self.send(node, Request::Group(Box::new(body)), true, now)
     }
     fn disconnect(&mut self, node: BrokerId, now: Millis) {
         Self::disconnect(self, node, now);

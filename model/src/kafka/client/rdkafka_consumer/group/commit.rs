@@ -110,7 +110,7 @@ impl RdMember {
             require_stable: self.config.read_committed,
             partitions: Some(list.clone()),
         });
-        let correlation = net.send_coordinator(Request::Group(body), Millis::ZERO, now);
+        let correlation = net.send_coordinator(Request::Group(Box::new(body)), Millis::ZERO, now);
         self.in_flight.push((correlation, Purpose::Committed(list)));
     }
     pub(super) fn on_committed(
@@ -200,7 +200,7 @@ impl RdMember {
             retention: None,
             offsets: offsets.clone(),
         });
-        let correlation = net.send_coordinator(Request::Group(body), Millis::ZERO, now);
+        let correlation = net.send_coordinator(Request::Group(Box::new(body)), Millis::ZERO, now);
         self.in_flight.push((correlation, Purpose::Commit(offsets)));
         if self.commits.sync.is_some() {
             self.commits.sync = Some(None);

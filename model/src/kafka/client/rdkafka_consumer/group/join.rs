@@ -43,7 +43,7 @@ impl RdMember {
         });
         self.join = JoinState::WaitJoin;
         self.next_join = now + JOIN_RETRY;
-        let body = Request::Group(body);
+        let body = Request::Group(Box::new(body));
         let timeout = body.least_timeout();
         let correlation = net.send_coordinator(body, timeout, now);
         self.in_flight.push((correlation, Purpose::Join));
@@ -135,7 +135,7 @@ impl RdMember {
             assignments,
         });
         // It waits for the leader, as long as the session may last.
-        let correlation = net.send_coordinator(Request::Group(body), self.config.session_timeout, now);
+        let correlation = net.send_coordinator(Request::Group(Box::new(body)), self.config.session_timeout, now);
         self.in_flight.push((correlation, Purpose::Sync));
     }
     pub(super) fn on_sync(

@@ -25,7 +25,7 @@ impl RdMember {
             generation: self.generation,
         });
         self.next_heartbeat = now + self.config.heartbeat_interval;
-        let correlation = net.send_coordinator(Request::Group(body), self.config.session_timeout, now);
+        let correlation = net.send_coordinator(Request::Group(Box::new(body)), self.config.session_timeout, now);
         self.in_flight.push((correlation, Purpose::Heartbeat));
     }
     pub(super) fn on_heartbeat(
@@ -81,7 +81,7 @@ impl RdMember {
         if self.config.instance.is_none() && !self.member.is_empty() && net.coordinator_up() {
             let members = vec![(Arc::clone(&self.member), None)];
             let body = GroupRequest::Leave(LeaveGroupRequest { group: self.config.group, members });
-            let correlation = net.send_coordinator(Request::Group(body), Millis::ZERO, now);
+            let correlation = net.send_coordinator(Request::Group(Box::new(body)), Millis::ZERO, now);
             self.in_flight.push((correlation, Purpose::Leave));
         }
         self.member = Name::from("");
