@@ -81,7 +81,8 @@ impl Caller {
                 Client::Java(Box::new(JavaProducer::new(&producer, cx.fixes, dice("network"), dice("records"))))
             }
             Library::Librdkafka => {
-                let rd = RdConfig { transaction_timeout: config.timeout, ..RdConfig::transactional(config.id) };
+                let mut rd = RdConfig::transactional(config.id);
+                rd.transaction_timeout = config.timeout;
                 let (stream, now) = (cx.stream("client"), cx.millis());
                 let producer = RdProducer::new(rd, config.bootstrap.to_vec(), cx.fixes, stream, now);
                 Client::Librdkafka(Box::new(RdProducerClient::new(producer)))

@@ -67,7 +67,7 @@ impl Process for Player {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Nobody;
 impl Observer for Nobody {
     fn event(&mut self, _: SimTime, _: u64, _: u64, _: ProcessId, _: &Event) {}

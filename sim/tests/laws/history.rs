@@ -82,6 +82,8 @@ impl History {
             transaction_versions: vec![],
             ids: vec![0],
             senders: [(PRODUCER, 0)].into(),
+            gatekeepers: vec![],
+            keepers: std::collections::BTreeMap::new(),
             commit_every: vec![],
             idempotent: vec![true],
             acks: vec![-1],
