@@ -276,8 +276,7 @@ impl JavaProducer {
         }
         self.sender.accumulator.exhausted = false;
     }
-    // Into the loop of an application that sends many.
-    #[inline(always)]
+    #[inline]
     fn append(&mut self, topic: TopicId, target: Target, row: &Row, now: Millis) -> Result<(), SendError> {
         let partitions = self.partitions(topic);
         if partitions == 0 {
