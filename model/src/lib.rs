@@ -10,4 +10,5 @@ pub mod app;
 pub mod base;
 pub mod flink;
 pub mod kafka;
+pub mod keyed_table;
 pub mod registry;

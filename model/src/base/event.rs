@@ -393,6 +393,13 @@ pub enum Event {
         /// The checkpoint.
         id: i64,
     },
+    /// A savepoint is complete. No restart uses it by itself.
+    SavepointCompleted {
+        /// The job, by number.
+        job: u16,
+        /// Its number among the checkpoints.
+        id: i64,
+    },
     /// A checkpoint has failed or never began.
     CheckpointFailed {
         /// The job, by number.
@@ -484,6 +491,7 @@ impl Event {
             Self::Note { .. } => "note",
             Self::CheckpointTriggered { .. } => "checkpoint-triggered",
             Self::CheckpointCompleted { .. } => "checkpoint-completed",
+            Self::SavepointCompleted { .. } => "savepoint-completed",
             Self::CheckpointFailed { .. } => "checkpoint-failed",
             Self::JobRunning { .. } => "job-running",
             Self::JobFailing { .. } => "job-failing",
@@ -556,6 +564,7 @@ impl Event {
             Self::CheckpointTriggered { .. } => 41,
             Self::CheckpointCompleted { .. } => 42,
             Self::CheckpointFailed { .. } => 43,
+            Self::SavepointCompleted { .. } => 50,
             Self::JobRunning { .. } => 44,
             Self::JobFailing { .. } => 45,
             Self::JobEnded { failed: false, .. } => 46,

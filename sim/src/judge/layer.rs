@@ -196,7 +196,7 @@ impl Observer for LayerLaw {
                 let counts = &mut self.read[reader];
                 ghosts(rows).for_each(|g| counts.grow(g as usize).add(false));
             }
-            Layer::Emitted(_) => {}
+            Layer::Emitted(_) | Layer::Stored(_) => {}
         }
     }
 }
