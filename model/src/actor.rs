@@ -1,14 +1,16 @@
 //! Every process that can be simulated: the world holds one enum, no boxed traits.
 
 use crate::app::{Gatekeeper, GatekeeperConfig, ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
-use crate::base::{Cx, Disk, FileId, Input, Lane, Port, Process, Stream};
-use crate::flink::runtime::job_manager::{JobManager, JobManagerConfig};
+use crate::base::{Cx, Disk, FileId, Foreign, ForeignMessage, Input, Lane, Port, Process, Stream};
+use crate::flink::runtime::job_manager::{self, JobManager, JobManagerConfig};
 use crate::flink::runtime::task_manager::{TaskManager, TaskManagerConfig};
 use crate::kafka::broker::node::Node;
 use crate::kafka::broker::node::config::NodeConfig;
 use crate::kafka::broker::node::disk::{NodeDisk, NodeWrite};
 use crate::kafka::messages::Message;
+use crate::keyed_table::{KeyedTable, KeyedTableConfig};
 use crate::registry::process::{Registry, RegistryConfig};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How an actor is started.
@@ -28,6 +30,8 @@ pub enum ActorConfig {
     Gatekeeper(Arc<GatekeeperConfig>),
     /// A schema registry.
     Registry(Arc<RegistryConfig>),
+    /// A keyed table's database.
+    KeyedTable(Arc<KeyedTableConfig>),
 }
 
 /// An actor's disk. Which kind it is shows with the first write.
@@ -38,24 +42,48 @@ pub enum ActorDisk {
     Empty,
     /// A node's.
     Node(Box<NodeDisk>),
+    /// What a process keeps in a store outside itself, by file. It outlives power too.
+    Kept(BTreeMap<FileId, Foreign>),
 }
 impl ActorDisk {
     /// A node's disk.
     pub fn node(&self) -> Option<&NodeDisk> {
         match self {
             Self::Node(disk) => Some(disk),
-            Self::Empty => None,
+            Self::Empty | Self::Kept(_) => None,
         }
+    }
+    /// What a file outside holds.
+    fn kept<M: ForeignMessage>(&self, file: FileId) -> Option<&M> {
+        match self {
+            Self::Kept(files) => files.get(&file)?.get(),
+            Self::Empty | Self::Node(_) => None,
+        }
+    }
+    /// What all files outside hold, in their order.
+    fn all_kept<M: ForeignMessage>(&self) -> impl Iterator<Item = &M> {
+        let files = match self {
+            Self::Kept(files) => Some(files),
+            Self::Empty | Self::Node(_) => None,
+        };
+        files.into_iter().flat_map(BTreeMap::values).filter_map(Foreign::get)
     }
 }
 impl Disk for ActorDisk {
     type Write = NodeWrite;
     fn apply(&mut self, file: FileId, write: &NodeWrite) {
         if let Self::Empty = self {
-            *self = Self::Node(Box::default());
+            *self = match write {
+                NodeWrite::Foreign(_) => Self::Kept(BTreeMap::new()),
+                _ => Self::Node(Box::default()),
+            };
         }
-        if let Self::Node(disk) = self {
-            disk.apply(file, write);
+        match (self, write) {
+            (Self::Node(disk), write) => disk.apply(file, write),
+            (Self::Kept(files), NodeWrite::Foreign(content)) => {
+                files.insert(file, content.clone());
+            }
+            (Self::Kept(_) | Self::Empty, _) => {}
         }
     }
     fn mark(&self, file: FileId) -> u64 {
@@ -93,6 +121,8 @@ pub enum Actor {
     Gatekeeper(Box<Gatekeeper>),
     /// A schema registry.
     Registry(Box<Registry>),
+    /// A keyed table's database.
+    KeyedTable(Box<KeyedTable>),
 }
 impl Actor {
     /// The node, if it is one.
@@ -130,6 +160,13 @@ impl Actor {
             _ => None,
         }
     }
+    /// The keyed table, if it is one.
+    pub fn keyed_table(&self) -> Option<&KeyedTable> {
+        match self {
+            Self::KeyedTable(table) => Some(table),
+            _ => None,
+        }
+    }
     /// The TaskManager, if it is one.
     pub fn task_manager(&self) -> Option<&TaskManager> {
         match self {
@@ -152,10 +189,15 @@ impl Process for Actor {
             }
             ActorConfig::Producer(config) => Self::Producer(Box::new(ProducerApp::start(config, cx))),
             ActorConfig::Reader(config) => Self::Reader(Box::new(ReaderApp::start(config, cx))),
-            ActorConfig::JobManager(config) => Self::JobManager(Box::new(JobManager::start(config, cx))),
+            ActorConfig::JobManager(config) => {
+                Self::JobManager(Box::new(JobManager::start(config, disk.kept(job_manager::STORE), cx)))
+            }
             ActorConfig::TaskManager(config) => Self::TaskManager(Box::new(TaskManager::start(config, cx))),
             ActorConfig::Gatekeeper(config) => Self::Gatekeeper(Box::new(Gatekeeper::start(config, cx))),
             ActorConfig::Registry(config) => Self::Registry(Box::new(Registry::start(config, cx))),
+            ActorConfig::KeyedTable(config) => {
+                Self::KeyedTable(Box::new(KeyedTable::start(config, disk.all_kept(), cx)))
+            }
         }
     }
     fn step(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, NodeWrite>) {
@@ -167,6 +209,7 @@ impl Process for Actor {
             Self::TaskManager(manager) => manager.step(port, input, cx),
             Self::Gatekeeper(app) => app.step(input, cx),
             Self::Registry(registry) => registry.step(input, cx),
+            Self::KeyedTable(table) => table.step(input, cx),
         }
     }
     fn lane(&self, port: Port) -> Lane {
@@ -178,6 +221,7 @@ impl Process for Actor {
             Self::TaskManager(manager) => manager.lane(port),
             Self::Gatekeeper(app) => app.lane(port),
             Self::Registry(registry) => registry.lane(port),
+            Self::KeyedTable(table) => table.lane(port),
         }
     }
 }

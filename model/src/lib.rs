@@ -10,5 +10,6 @@ pub mod app;
 pub mod base;
 pub mod flink;
 pub mod kafka;
+pub mod keyed_table;
 pub mod registry;
 pub mod store;

@@ -340,6 +340,13 @@ pub enum Event {
         /// The checkpoint.
         id: i64,
     },
+    /// A savepoint is complete. No restart uses it by itself.
+    SavepointCompleted {
+        /// The job, by number.
+        job: u16,
+        /// Its number among the checkpoints.
+        id: i64,
+    },
     /// A checkpoint has failed or never began.
     CheckpointFailed {
         /// The job, by number.
@@ -431,6 +438,7 @@ impl Event {
             Self::Note { .. } => "note",
             Self::CheckpointTriggered { .. } => "checkpoint-triggered",
             Self::CheckpointCompleted { .. } => "checkpoint-completed",
+            Self::SavepointCompleted { .. } => "savepoint-completed",
             Self::CheckpointFailed { .. } => "checkpoint-failed",
             Self::JobRunning { .. } => "job-running",
             Self::JobFailing { .. } => "job-failing",
@@ -519,6 +527,7 @@ impl Event {
             Self::JobEnded { failed: true, .. } => 57,
             Self::CommitDropped { .. } => 58,
             Self::TaskManagerLost { .. } => 59,
+            Self::SavepointCompleted { .. } => 60,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {

@@ -179,7 +179,9 @@ impl Feed for Event {
                 c.u8(fate as u8);
                 c.u32(rows);
             }
-            Self::CheckpointTriggered { job, id } | Self::CheckpointCompleted { job, id } => {
+            Self::CheckpointTriggered { job, id }
+            | Self::CheckpointCompleted { job, id }
+            | Self::SavepointCompleted { job, id } => {
                 c.u16(job);
                 c.i64(id);
             }

@@ -54,6 +54,24 @@ pub enum Signal {
     Answer(u16),
     /// To a controller: the feature `transaction.version` gets this level (`kafka-features upgrade`).
     UpgradeTransactions(u8),
+    /// To a JobManager: about this job, by number.
+    Job(u16, JobAct),
+}
+
+/// What a user does about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobAct {
+    /// `flink run`.
+    Submit,
+    /// `flink cancel`.
+    Cancel,
+    /// `flink stop`: a savepoint, then the job ends; with `--drain` at the end of all event time.
+    Stop {
+        /// `--drain`.
+        drain: bool,
+    },
+    /// `flink savepoint`.
+    Savepoint,
 }
 
 impl Feed for Signal {
@@ -69,6 +87,7 @@ impl Feed for Signal {
             Self::ShowTopic(_) => 8,
             Self::Answer(_) => 9,
             Self::UpgradeTransactions(_) => 10,
+            Self::Job(..) => 11,
         });
         match *self {
             Self::ElectPreferredOf(topic) | Self::ShowTopic(topic) => chain.u16(topic.0),
@@ -78,6 +97,15 @@ impl Feed for Signal {
             }
             Self::Answer(status) => chain.u16(status),
             Self::UpgradeTransactions(level) => chain.u8(level),
+            Self::Job(job, act) => {
+                chain.u16(job);
+                chain.u8(match act {
+                    JobAct::Submit => 0,
+                    JobAct::Cancel => 1,
+                    JobAct::Stop { drain } => 2 + u8::from(drain),
+                    JobAct::Savepoint => 4,
+                });
+            }
             Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) => {}
         }
     }
@@ -118,6 +146,8 @@ pub enum Layer {
     Read(u16),
     /// An operator of a job handed them on. By the number that the scenario gives it.
     Emitted(u16),
+    /// A keyed table has taken them: each replaces what its key had. By the number that the scenario gives the table.
+    Stored(u16),
 }
 impl Feed for Layer {
     fn feed(&self, chain: &mut Chain) {
@@ -126,6 +156,7 @@ impl Feed for Layer {
             Self::Failed(n) => (2, n),
             Self::Read(n) => (3, n),
             Self::Emitted(n) => (4, n),
+            Self::Stored(n) => (5, n),
         };
         chain.u8(tag);
         chain.u16(number);

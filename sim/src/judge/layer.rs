@@ -215,7 +215,7 @@ impl Observer for LayerLaw {
                     fate.flags |= Fate::FAILED;
                 });
             }
-            Layer::Emitted(_) => {}
+            Layer::Emitted(_) | Layer::Stored(_) => {}
             Layer::Read(_) if self.results.get(usize::from(shown.tp.topic.0)) == Some(&true) => {}
             Layer::Read(reader) => {
                 let reader = usize::from(reader);

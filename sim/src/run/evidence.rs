@@ -102,7 +102,7 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
                 behind.push(format!("job {}: not all of its tasks run", job.name));
                 continue;
             }
-            Some(JobState::Failed | JobState::Finished) => {
+            Some(JobState::Failed | JobState::Finished | JobState::Canceled) => {
                 behind.push(format!("job {} has ended", job.name));
                 continue;
             }

@@ -174,6 +174,8 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
             Some(JobState::Created | JobState::Scheduling) => "scheduling",
             Some(JobState::Running) => "running",
             Some(JobState::Restarting { .. }) => "restarting",
+            Some(JobState::Canceling) => "canceling",
+            Some(JobState::Canceled) => "canceled",
             Some(JobState::Failed) => "failed",
             Some(JobState::Finished) => "finished",
         };

@@ -44,6 +44,8 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
         heartbeat,
         ask_timeout,
         patient_for: (c.ms("slot.request.timeout") - age).max(REGISTERING),
+        high_availability: c.word("high-availability.type") != "NONE",
+        submissions: Vec::new(),
     };
     let manager = world.add(flink.job_manager as u32, ActorConfig::JobManager(Arc::new(config)));
     stage.job_manager = Some(manager);

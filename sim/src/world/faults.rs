@@ -3,7 +3,7 @@
 use super::network::{Cut, DeadMode, LinkRule, Trouble};
 use super::slot::{EffectKind, EffectKinds};
 use super::{EffectOf, Lifecycle, Observer, What, World};
-use model::base::{Addr, Cx, Disk, Domain, Lane, Nanos, Port, Process, ProcessId, Signal, SimTime, Stream};
+use model::base::{Addr, Cx, Disk, Domain, JobAct, Lane, Nanos, Port, Process, ProcessId, Signal, SimTime, Stream};
 
 /// Where a process is to be killed: just before the `nth` effect of a kind that it ever has (from 0, over incarnations).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +122,10 @@ impl Fault {
             Self::Signal(_, Signal::Answer(_)) => "registry-answers",
             Self::Signal(_, Signal::UpgradeTransactions(_)) => "upgrade-feature",
             Self::Signal(_, Signal::Drain) => "drain",
+            Self::Signal(_, Signal::Job(_, JobAct::Submit)) => "submit-job",
+            Self::Signal(_, Signal::Job(_, JobAct::Cancel)) => "cancel-job",
+            Self::Signal(_, Signal::Job(_, JobAct::Stop { .. })) => "stop-job",
+            Self::Signal(_, Signal::Job(_, JobAct::Savepoint)) => "savepoint",
             Self::Signal(_, Signal::ElectPreferred | Signal::ElectPreferredOf(_)) => "elect-preferred",
             Self::Signal(_, Signal::HideTopics(true) | Signal::HideTopic(..)) => "hide-topics",
             Self::Signal(_, Signal::HideTopics(false) | Signal::ShowTopic(_)) => "show-topics",

@@ -1,10 +1,11 @@
 //! A Flink cluster beside a Kafka cluster, with a job that a test makes.
 
 use model::actor::{Actor, ActorConfig};
-use model::base::{Addr, BatchKind, Millis, Nanos, ProcessId, ProducerId, Row, SimTime, TopicId, TopicPartition};
+use model::base::{
+    Addr, BatchKind, JobAct, Millis, Nanos, ProcessId, ProducerId, Row, Signal, SimTime, TopicId, TopicPartition,
+};
 use model::flink::barrier::{BarrierKind, Mode};
 use model::flink::checkpoint::CheckpointConfig;
-use model::flink::heartbeat::HeartbeatConfig;
 use model::flink::kafka::DeliveryGuarantee;
 use model::flink::restart::RestartStrategy;
 use model::flink::runtime::graph::{
@@ -21,7 +22,7 @@ use sim::host::Drive;
 use sim::judge::Sent;
 use sim::run::Run;
 use sim::scenario::load_text;
-use sim::world::{Fault, NoLifecycle};
+use sim::world::{DeadMode, Fault, NoLifecycle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -101,44 +102,80 @@ impl Cluster {
     }
     /// The same with these keys of the scenario set.
     pub fn with(set: &[String], job: impl Fn(&Arc<[Addr]>) -> JobGraph) -> Self {
+        Self::managed(set, |bootstrap| JobManagerConfig::new(vec![Arc::new(job(bootstrap))]))
+    }
+    /// The same with a JobManager that is made for these brokers.
+    pub fn managed(set: &[String], config: impl Fn(&Arc<[Addr]>) -> JobManagerConfig) -> Self {
+        let mut cluster = Self::empty(set);
+        cluster.manage(config);
+        cluster
+    }
+    /// A Kafka cluster alone.
+    pub fn empty(set: &[String]) -> Self {
         let loaded = load_text("flink-test.toml", SCENARIO.as_bytes(), set).unwrap_or_else(|p| panic!("{p:?}"));
         let mut scenario = loaded.scenario;
         scenario.made_up_ids = vec!["clean".into(), "late".into()];
-        let mut run = Run::new(&Arc::new(scenario), 42).expect("no file");
-        let bootstrap: Arc<[Addr]> = run.stage.nodes.values().map(|p| Addr { process: *p, port: BROKER }).collect();
-        let config = JobManagerConfig {
-            jobs: vec![Arc::new(job(&bootstrap))],
-            heartbeat: HeartbeatConfig::default(),
-            ask_timeout: Millis::secs(10),
-            patient_for: Millis::secs(300),
-        };
-        let job_manager = run.world.add(0, ActorConfig::JobManager(Arc::new(config)));
-        let config = TaskManagerConfig {
+        let run = Run::new(&Arc::new(scenario), 42).expect("no file");
+        Self { run, job_manager: ProcessId(u32::MAX), task_managers: Vec::new() }
+    }
+    /// Adds Flink's processes.
+    pub fn manage(&mut self, config: impl Fn(&Arc<[Addr]>) -> JobManagerConfig) {
+        let nodes = self.run.stage.nodes.values();
+        let bootstrap: Arc<[Addr]> = nodes.map(|p| Addr { process: *p, port: BROKER }).collect();
+        let config = config(&bootstrap);
+        let heartbeat = config.heartbeat;
+        self.job_manager = self.run.world.add(0, ActorConfig::JobManager(Arc::new(config)));
+        let config = Arc::new(TaskManagerConfig {
             slots: 1,
-            job_manager: Addr { process: job_manager, port: job_manager::RPC },
-            heartbeat: HeartbeatConfig::default(),
+            job_manager: Addr { process: self.job_manager, port: job_manager::RPC },
+            heartbeat,
             ask_timeout: Millis::secs(10),
-        };
-        let config = Arc::new(config);
-        let add = |run: &mut Run, host| run.world.add(host, ActorConfig::TaskManager(Arc::clone(&config)));
-        let task_managers = vec![add(&mut run, 1), add(&mut run, 2)];
-        Self { run, job_manager, task_managers }
+        });
+        let add = |host| self.run.world.add(host, ActorConfig::TaskManager(Arc::clone(&config)));
+        self.task_managers = [1, 2].map(add).into();
+    }
+    /// Forms the Kafka cluster.
+    pub fn begin(&mut self) {
+        while self.run.origin == SimTime::ZERO && self.run.turn(&mut NoLifecycle) {}
+    }
+    /// Starts Flink.
+    pub fn start_flink(&mut self) {
+        for process in std::iter::once(self.job_manager).chain(self.task_managers.clone()) {
+            self.inject(&Fault::Start(process));
+        }
+    }
+    /// Forms the Kafka cluster, then starts Flink.
+    pub fn start(&mut self) {
+        self.begin();
+        self.start_flink();
     }
     /// Runs up to an instant.
     pub fn until(&mut self, at: SimTime) {
         while self.run.world.now() < at && self.run.turn(&mut NoLifecycle) {}
     }
-    /// Forms the Kafka cluster, then starts Flink.
-    pub fn start(&mut self) {
-        while self.run.origin == SimTime::ZERO && self.run.turn(&mut NoLifecycle) {}
-        for process in std::iter::once(self.job_manager).chain(self.task_managers.clone()) {
-            self.run.world.inject(&Fault::Start(process), &mut NoLifecycle, &mut self.run.seen);
-        }
-    }
     /// The job's master.
     pub fn job(&self) -> &JobMaster {
+        self.job_of(0)
+    }
+    /// A job's master.
+    pub fn job_of(&self, number: u16) -> &JobMaster {
         let manager = self.run.world.process(self.job_manager).and_then(Actor::job_manager);
-        manager.and_then(|m| m.job(JobId(0))).expect("the job")
+        manager.and_then(|m| m.job(JobId(number))).expect("the job")
+    }
+    /// Acts on a job.
+    pub fn act(&mut self, job: u16, act: JobAct) {
+        let to = Addr { process: self.job_manager, port: job_manager::RPC };
+        self.inject(&Fault::Signal(to, Signal::Job(job, act)));
+    }
+    /// Runs so many seconds past the scenario's time zero.
+    pub fn secs(&mut self, secs: u64) {
+        self.until(self.run.origin + Nanos::secs(secs));
+    }
+    /// Kills a process now and starts it again so many seconds past the scenario's time zero.
+    pub fn kill_until(&mut self, process: ProcessId, secs: u64) {
+        self.inject(&Fault::Kill(process, DeadMode::default()));
+        self.secs(secs);
+        self.inject(&Fault::Start(process));
     }
     /// Makes a fault.
     pub fn inject(&mut self, fault: &Fault) {

@@ -4,15 +4,20 @@ use crate::cluster::{Cluster, chained, graph, sink, source};
 use model::base::{Addr, Millis, Nanos};
 use model::flink::checkpoint::CheckpointId;
 use model::flink::kafka::DeliveryGuarantee::{self, AtLeastOnce, ExactlyOnce, None as NoGuarantee};
-use model::flink::runtime::graph::{JobGraph, KeyColumn, Kind};
+use model::flink::runtime::graph::{JobGraph, KeyColumn, Kind, SinkConfig};
 use model::flink::runtime::job_manager::JobState;
 use model::flink::runtime::operator::{Comparison, Condition, OperatorConfig};
 use sim::world::{DeadMode, Fault};
 use std::sync::Arc;
 
-fn copies(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee) -> JobGraph {
+/// Reads `events`, writes `clean`.
+pub fn copies(bootstrap: &Arc<[Addr]>, parallelism: u16, guarantee: DeliveryGuarantee) -> JobGraph {
+    copies_with(&sink(bootstrap, guarantee, Millis::secs(600)), bootstrap, parallelism)
+}
+/// The same with this sink.
+pub fn copies_with(sink: &SinkConfig, bootstrap: &Arc<[Addr]>, parallelism: u16) -> JobGraph {
     let filter = OperatorConfig::Filter(Condition { column: 3, comparison: Comparison::Equal, value: 0 });
-    let sink = Kind::Sink(Arc::new(sink(bootstrap, guarantee, Millis::secs(600))));
+    let sink = Kind::Sink(Arc::new(sink.clone()));
     let first = vec![chained(source(bootstrap, None), None), chained(Kind::Operator(filter), Some(0))];
     graph(first, KeyColumn::Long(0), vec![chained(sink, None)], parallelism)
 }

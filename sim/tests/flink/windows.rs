@@ -12,25 +12,34 @@ use sim::world::{DeadMode, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const SIZE: i64 = 5_000;
+pub const SIZE: i64 = 5_000;
 const BOUND: i64 = 3_000;
 
-fn windows(bootstrap: &Arc<[Addr]>, parallelism: u16) -> JobGraph {
-    let watermarks =
-        Watermarks { strategy: Strategy::Bounded(Millis(BOUND)), idle_timeout: None, interval: Millis(200) };
-    let window = WindowConfig {
+/// A watermark per split.
+pub fn watermarks() -> Watermarks {
+    Watermarks { strategy: Strategy::Bounded(Millis(BOUND)), idle_timeout: None, interval: Millis(200) }
+}
+/// By kind of event.
+pub fn window() -> WindowConfig {
+    WindowConfig {
         key: KeyColumn::Long(0),
         assigner: Assigner::Tumbling { size: SIZE, offset: 0 },
         lateness: Millis::ZERO,
         sum: Some(2),
         bytes: 60,
-    };
-    let kind = OperatorConfig::Map([Column(1), Constant(0), Column(2), Constant(0)]);
-    let first = vec![chained(source(bootstrap, Some(watermarks)), None), chained(Kind::Operator(kind), Some(0))];
+    }
+}
+/// Makes an event what the window takes.
+pub fn to_windows() -> Kind {
+    Kind::Operator(OperatorConfig::Map([Column(1), Constant(0), Column(2), Constant(0)]))
+}
+/// Counts `events` by kind into `clean`, late ones as they are.
+pub fn windows(bootstrap: &Arc<[Addr]>, parallelism: u16) -> JobGraph {
+    let first = vec![chained(source(bootstrap, Some(watermarks())), None), chained(to_windows(), Some(0))];
     let on_time = sink(bootstrap, ExactlyOnce, Millis::secs(600));
     let late = SinkConfig { prefix: "late".into(), prefix_number: 1, ..on_time.clone() };
     let second = vec![
-        chained(Kind::Operator(OperatorConfig::Window(window)), None),
+        chained(Kind::Operator(OperatorConfig::Window(window())), None),
         chained(Kind::Sink(Arc::new(on_time)), Some(0)),
         Chained { side: true, ..chained(Kind::Sink(Arc::new(late)), Some(0)) },
     ];
@@ -40,7 +49,7 @@ fn windows(bootstrap: &Arc<[Addr]>, parallelism: u16) -> JobGraph {
 /// Sum and count by the end of the window and the key.
 type Totals = BTreeMap<(i64, i64), (i64, i64)>;
 
-fn end(time: i64) -> i64 {
+pub fn end(time: i64) -> i64 {
     time - time.rem_euclid(SIZE) + SIZE
 }
 fn add(totals: &mut Totals, window: (i64, i64), sum: i64, count: i64) {
@@ -49,7 +58,7 @@ fn add(totals: &mut Totals, window: (i64, i64), sum: i64, count: i64) {
 }
 
 /// Windows that the final watermark has reached hold, with the late rows, what stands in the topic. Gives how many are late.
-fn check(cluster: &Cluster) -> usize {
+pub fn check(cluster: &Cluster) -> usize {
     let (mut found, mut late, mut fired) = (Totals::new(), 0, BTreeSet::new());
     for row in cluster.committed(1) {
         if row.cols[3] > 0 {

@@ -154,6 +154,17 @@ impl<S: Clone> CheckpointCoordinator<S> {
             later: VecDeque::new(),
         }
     }
+    /// Takes up what another had left, or what a job is submitted with: completed checkpoints, and the next number (C6).
+    pub fn recover(&mut self, completed: impl IntoIterator<Item = Arc<Completed<S>>>, next: CheckpointId) {
+        for one in completed {
+            self.store.add(one);
+        }
+        self.next_id = self.next_id.max(next);
+    }
+    /// The number of the next checkpoint.
+    pub const fn next_id(&self) -> CheckpointId {
+        self.next_id
+    }
     /// Numbers of pending checkpoints, oldest first.
     pub fn pending(&self) -> impl Iterator<Item = CheckpointId> {
         self.pending.keys().copied()

@@ -45,6 +45,10 @@ impl<S> Store<S> {
     pub fn latest(&self) -> Option<&Arc<Completed<S>>> {
         self.completed.back()
     }
+    /// All, oldest first.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Completed<S>>> {
+        self.completed.iter()
+    }
     /// All numbers, oldest first.
     pub fn ids(&self) -> impl Iterator<Item = CheckpointId> {
         self.completed.iter().map(|c| c.id)

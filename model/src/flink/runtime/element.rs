@@ -2,6 +2,7 @@
 
 use crate::base::{Chain, EventTime, Feed, Row};
 use crate::flink::barrier;
+use crate::flink::checkpoint::CheckpointId;
 use std::sync::Arc;
 
 /// An element of a stream. Rows never span a watermark or a status, and buffers never span a barrier: so work may be done per
@@ -14,6 +15,8 @@ pub enum Element {
     Watermark(EventTime),
     /// The watermark status: idle or active again.
     Idle(bool),
+    /// The barrier of this savepoint follows, behind which the tasks end; whether it drains. In Flink the barrier says so.
+    Stop(CheckpointId, bool),
 }
 impl Element {
     /// Bytes it takes in a buffer.
@@ -22,6 +25,7 @@ impl Element {
             Self::Rows(rows) => rows.iter().map(|r| r.bytes).sum(),
             Self::Watermark(_) => 9,
             Self::Idle(_) => 5,
+            Self::Stop(..) => 0,
         }
     }
 }
@@ -37,6 +41,10 @@ impl Feed for Element {
                 chain.i64(t.0);
             }
             Self::Idle(idle) => chain.u8(3 + u8::from(*idle)),
+            Self::Stop(id, drain) => {
+                chain.u8(5 + u8::from(*drain));
+                id.feed(chain);
+            }
         }
     }
 }

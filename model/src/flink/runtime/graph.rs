@@ -1,7 +1,7 @@
 //! A job as the JobManager runs it: vertices of chained operators, and edges between them (`JobGraph`).
 
 use super::operator::OperatorConfig;
-use crate::base::{Millis, Nanos, TopicPartition};
+use crate::base::{Addr, Millis, Nanos, TopicPartition};
 use crate::flink::barrier::{BarrierKind, Mode};
 use crate::flink::checkpoint::CheckpointConfig;
 use crate::flink::kafka::DeliveryGuarantee;
@@ -10,6 +10,7 @@ use crate::flink::restart::RestartStrategy;
 use crate::flink::source::Strategy;
 use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
 use crate::kafka::client::java_consumer::ConsumerConfig;
+use crate::keyed_table::KeyColumns;
 use std::sync::Arc;
 
 /// How records find their way from one subtask to the next vertex's.
@@ -89,6 +90,36 @@ pub struct SinkConfig {
     pub producer: Box<ProducerConfig>,
 }
 
+/// Writes a keyed table (`JdbcSink` with upserts). At least once; the table converges by key.
+#[derive(Clone, Debug)]
+pub struct UpsertConfig {
+    /// Where the table's database listens.
+    pub table: Addr,
+    /// Its primary key: of rows with one key a batch holds the last.
+    pub key: KeyColumns,
+    /// `sink.buffer-flush.max-rows`.
+    pub buffer_flush_max_rows: u32,
+    /// `sink.buffer-flush.interval`; zero: never by time.
+    pub buffer_flush_interval: Millis,
+    /// `sink.max-retries`.
+    pub max_retries: u32,
+    /// How long the driver waits for an answer, or a connection.
+    pub timeout: Millis,
+}
+impl UpsertConfig {
+    /// The defaults of SQL.
+    pub const fn new(table: Addr, key: KeyColumns) -> Self {
+        Self {
+            table,
+            key,
+            buffer_flush_max_rows: 100,
+            buffer_flush_interval: Millis::secs(1),
+            max_retries: 3,
+            timeout: Millis::secs(60),
+        }
+    }
+}
+
 /// What an operator of a chain is.
 #[derive(Clone, Debug)]
 pub enum Kind {
@@ -98,6 +129,8 @@ pub enum Kind {
     Operator(OperatorConfig),
     /// An end of a chain that writes to Kafka.
     Sink(Arc<SinkConfig>),
+    /// An end of a chain that writes to a keyed table.
+    Upsert(Arc<UpsertConfig>),
 }
 
 /// An operator in a chain.

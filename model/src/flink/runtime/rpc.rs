@@ -85,6 +85,8 @@ pub enum Call {
         attempt: AttemptId,
         /// The barrier.
         barrier: Barrier,
+        /// Of a synchronous savepoint: whether it drains.
+        stop: Option<bool>,
     },
     /// A TaskManager to a JobMaster: how a task fares (`updateTaskExecutionState`).
     Update {
@@ -109,6 +111,8 @@ pub enum Note {
     Alive(Master, ResourceId),
     /// A JobMaster to a TaskManager: it is not mine any more (`disconnectJobManager`).
     Disconnect(JobId),
+    /// To a TaskManager: another JobManager leads from now on, and this is it.
+    Leader,
     /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`).
     Acknowledge(AttemptId, CheckpointId, State),
     /// A task to its JobMaster: it has not (`declineCheckpoint`).
@@ -228,6 +232,7 @@ impl Rpc {
                 Note::Decline(..) => (78, "declineCheckpoint"),
                 Note::Complete(..) => (79, "notifyCheckpointComplete"),
                 Note::Aborted(..) => (86, "notifyCheckpointAborted"),
+                Note::Leader => (87, "notifyLeaderAddress"),
             },
             Self::Data(data) => match data {
                 Data::Request(_) => (80, "PartitionRequest"),
@@ -309,7 +314,8 @@ impl Feed for Call {
                 chain.u16(task.slot);
             }
             Self::Cancel(attempt) => attempt.feed(chain),
-            Self::Trigger { attempt, barrier } => {
+            Self::Trigger { attempt, barrier, stop } => {
+                chain.u8(stop.map_or(0, |drain| 1 + u8::from(drain)));
                 attempt.feed(chain);
                 barrier.id.feed(chain);
                 chain.i64(barrier.timestamp.0);
@@ -342,6 +348,7 @@ impl Feed for Note {
                 resource.feed(chain);
             }
             Self::Disconnect(job) => job.feed(chain),
+            Self::Leader => {}
             Self::Acknowledge(attempt, id, state) => {
                 attempt.feed(chain);
                 id.feed(chain);

@@ -23,6 +23,8 @@ const READING: Port = Port(4);
 const TASKS: u16 = 16;
 /// [`Event::TaskManagerLost`]: a channel broke (H6).
 const BROKEN_CHANNEL: u8 = 2;
+/// `taskmanager.registration.timeout`: then the process ends itself (H5).
+const REGISTRATION_TIMEOUT: Millis = Millis::secs(300);
 /// Wait between two tries to register.
 const REGISTER_AGAIN: Millis = Millis(10_000);
 
@@ -55,6 +57,8 @@ pub struct TaskManager {
     me: Addr,
     line: Link<Asked>,
     register_at: Option<Millis>,
+    /// Since when it knows no ResourceManager.
+    unregistered: Option<Millis>,
     masters: HeartbeatManager<Master>,
     /// By slot: whose it is.
     slots: Vec<Option<JobId>>,
@@ -84,6 +88,7 @@ impl TaskManager {
             me: Addr { process: cx.me, port: DATA },
             line: Link::new(MAIN, config.job_manager, config.ask_timeout),
             register_at: Some(cx.millis()),
+            unregistered: Some(cx.millis()),
             masters: HeartbeatManager::asked(config.heartbeat),
             slots: vec![None; usize::from(config.slots)],
             tasks: Vec::new(),
@@ -157,10 +162,22 @@ impl TaskManager {
                 cx.send(*conn, Rpc::Answer { id: *id, accepted }.wrap());
             }
             Some(Rpc::Tell(Note::Disconnect(job))) => self.lose_job(*job, cx),
+            Some(Rpc::Tell(Note::Leader)) => self.new_leader(cx),
             Some(Rpc::Tell(Note::Complete(attempt, id))) => self.mail(*attempt, Mail::Complete(*id), cx),
             Some(Rpc::Tell(Note::Aborted(attempt, id))) => self.mail(*attempt, Mail::Aborted(*id), cx),
             _ => {}
         }
+    }
+    /// Another JobManager leads: what was run for the one before ends, and it registers.
+    fn new_leader<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let of_tasks = self.tasks().map(|t| t.id().subtask.job);
+        let jobs: BTreeSet<_> = of_tasks.chain(self.slots.iter().flatten().copied()).collect();
+        for job in jobs {
+            self.lose_job(job, cx);
+        }
+        self.masters.unmonitor(Master::Resource);
+        self.register_at = Some(cx.millis());
+        self.unregistered = Some(cx.millis());
     }
     fn mail<W>(&mut self, attempt: AttemptId, mail: Mail, cx: &mut Cx<'_, Message, W>) {
         if let Some(task) = self.task(attempt) {
@@ -202,12 +219,12 @@ impl TaskManager {
                 }
                 there
             }
-            Call::Trigger { attempt, barrier } => {
-                let barrier = *barrier;
+            Call::Trigger { attempt, barrier, stop } => {
+                let (barrier, stop) = (*barrier, *stop);
                 let declined = self.task(*attempt).map(|task| {
                     let declined = task.declines(barrier.id);
                     if declined.is_none() {
-                        task.mail(Mail::Trigger(barrier), cx);
+                        task.mail(Mail::Trigger(barrier, stop), cx);
                     }
                     declined
                 });
@@ -266,9 +283,13 @@ impl TaskManager {
                 Beat::TimedOut(Master::Job(job)) | Beat::Unreachable(Master::Job(job)) => self.lose_job(job, cx),
                 Beat::TimedOut(Master::Resource) | Beat::Unreachable(Master::Resource) => {
                     self.register_at = Some(now);
+                    self.unregistered = Some(now);
                 }
                 Beat::Request(_) | Beat::Answer(_) => {}
             }
+        }
+        if self.unregistered.is_some_and(|since| now - since >= REGISTRATION_TIMEOUT) {
+            cx.exit();
         }
         if self.register_at.is_some_and(|at| at <= now) {
             self.register_at = Some(now + REGISTER_AGAIN);
@@ -291,6 +312,7 @@ impl TaskManager {
         match (asked, how) {
             (Asked::Register, Ended::Answered(true)) => {
                 self.register_at = None;
+                self.unregistered = None;
                 self.masters.monitor(Master::Resource, cx.millis());
             }
             (Asked::Register, _) => self.register_at = Some(cx.millis() + REGISTER_AGAIN),

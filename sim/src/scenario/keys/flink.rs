@@ -22,6 +22,7 @@ const STRATEGIES: &[(&str, &str)] = &[
     ("exponential-delay", "exponential-delay"),
     ("exponentialdelay", "exponential-delay"),
 ];
+const HA: &[(&str, &str)] = &[("NONE", "NONE"), ("ZOOKEEPER", "ZOOKEEPER"), ("KUBERNETES", "KUBERNETES")];
 const GUARANTEES: &[(&str, &str)] =
     &[("none", "none"), ("at-least-once", "at-least-once"), ("exactly-once", "exactly-once")];
 
@@ -39,6 +40,7 @@ pub const FLINK: &[Key] = &[
     key("pekko.ask.timeout", &["akka.ask.timeout"], FC, time(1), "10 s", "13, C5a"),
     key("taskmanager.numberOfTaskSlots", &[], FC, Int(1, 64), "1", "13, R1.2"),
     key("slot.request.timeout", &[], FC, time(1), "5 min", "13, R1.4"),
+    key("high-availability.type", &["high-availability"], FC, Word(HA), "NONE", "HighAvailabilityOptions"),
     // A job.
     key("parallelism.default", &[], FJ, Int(1, 64), "1", "CoreOptions"),
     key("pipeline.max-parallelism", &[], FJ, Int(-1, 32_768), "-1", "13, 1.3"),

@@ -103,7 +103,7 @@ const RDKAFKA_CONSUMER: &str = "group.protocol.type group.remote.assignor
     enable.auto.offset.store enable.partition.eof check.crcs offset.store.method
     offset.store.path offset.store.sync.interval.ms auto.commit.enable consume.callback.max.messages message.max.bytes";
 
-const FLINK_CLUSTER: &str = "high-availability.type high-availability.storageDir high-availability.cluster-id
+const FLINK_CLUSTER: &str = "high-availability.storageDir high-availability.cluster-id
     jobmanager.rpc.address jobmanager.rpc.port jobmanager.memory.process.size taskmanager.memory.process.size
     taskmanager.memory.flink.size taskmanager.memory.segment-size taskmanager.memory.managed.fraction
     taskmanager.network.memory.buffers-per-channel taskmanager.network.memory.floating-buffers-per-gate

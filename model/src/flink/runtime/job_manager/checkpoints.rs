@@ -3,11 +3,12 @@
 use super::super::ids::{AttemptId, ResourceId};
 use super::super::rpc::{Cause, Note, OperatorEvent};
 use super::super::state::{Restored, Snapshot, State};
+use super::assign::assign;
 use super::job::{JobMaster, Want};
 use crate::base::{Event, Millis};
-use crate::flink::barrier::Barrier;
+use crate::flink::barrier::{Barrier, BarrierKind, Mode};
 use crate::flink::checkpoint::events::{EventEffect, Ticket};
-use crate::flink::checkpoint::{CheckpointCoordinator, CheckpointId, Effect, Reason, TaskIndex};
+use crate::flink::checkpoint::{CheckpointCoordinator, CheckpointId, Effect, Kind, Reason, TaskIndex};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -39,13 +40,18 @@ impl JobMaster {
                     self.of_events(number, out, now, more, wants);
                 }
             }
-            Effect::Trigger { id, tasks, .. } => {
+            Effect::Trigger { id, kind, tasks } => {
                 let timestamp = self.coordinator.as_ref().and_then(|c| c.timestamp(id)).unwrap_or(now);
                 let Some(checkpointing) = self.graph().checkpointing else { return };
-                let barrier = Barrier { id, timestamp, kind: checkpointing.barriers };
+                // Savepoints are never unaligned.
+                let savepoint = kind.savepoint() && checkpointing.mode != Mode::AtLeastOnce;
+                let barriers = if savepoint { BarrierKind::Aligned } else { checkpointing.barriers };
+                let barrier = Barrier { id, timestamp, kind: barriers };
+                let stop = self.stopping.filter(|_| kind == Kind::Savepoint { synchronous: true });
+                wants.push(Want::Keep);
                 wants.push(Want::Emit(Event::CheckpointTriggered { job: self.number(), id: id.0 }));
                 for (attempt, manager) in tasks.into_iter().filter_map(|task| self.running(task)) {
-                    wants.push(Want::Trigger(manager, attempt, barrier));
+                    wants.push(Want::Trigger(manager, attempt, barrier, stop));
                 }
             }
             Effect::NotifyComplete(id, tasks) => self.notify(&tasks, |attempt| Note::Complete(attempt, id), wants),
@@ -73,6 +79,7 @@ impl JobMaster {
             Effect::Completed(completed) => {
                 self.completed = Some(completed.id);
                 self.completions += 1;
+                wants.push(Want::Keep);
                 wants.push(Want::Emit(Event::CheckpointCompleted { job: self.number(), id: completed.id.0 }));
             }
             Effect::Failed(id, reason) => {
@@ -80,8 +87,9 @@ impl JobMaster {
                 let reason = reason as u8;
                 wants.push(Want::Emit(Event::CheckpointFailed { job: self.number(), id, reason }));
             }
-            // Savepoints have no user yet.
-            Effect::RequestDone(..) | Effect::RequestFailed(..) | Effect::Unknown(_) => {}
+            Effect::RequestDone(_, completed) => self.request_done(&completed, wants),
+            Effect::RequestFailed(by, _) => self.request_failed(by, now, wants),
+            Effect::Unknown(_) => {}
         }
     }
     fn notify(&self, tasks: &[TaskIndex], note: impl Fn(AttemptId) -> Note, wants: &mut Vec<Want>) {
@@ -204,21 +212,15 @@ impl JobMaster {
     }
     /// What a subtask is restored from.
     pub(super) fn restored(&self, subtask: (u16, u16)) -> Option<Restored> {
-        let latest = self.coordinator.as_ref()?.store().latest()?;
-        let state = latest.tasks.get(&self.index(subtask)?)?;
-        let operators = match &**state {
-            Snapshot::Task(operators) => operators.iter().map(|part| vec![part.clone()]).collect(),
-            Snapshot::Enumerator(_) => Vec::new(),
-        };
-        Some(Restored { checkpoint: latest.id, operators })
+        let latest = self.latest()?;
+        Some(assign(latest, self.graph_of(latest.id), self.graph(), subtask))
     }
     /// The subtasks that are about to be restored: their enumerators are reset with them, pending checkpoints are given up.
     pub(super) fn restore(&mut self, subtasks: &[(u16, u16)], now: Millis, wants: &mut Vec<Want>) {
         self.coordinate(now, wants, |c, out| c.abort_all(Reason::JobFailoverRegion, now, out));
-        self.restored_from = self.coordinator.as_ref().and_then(|c| c.store().latest()).map(|latest| latest.id);
+        self.restored_from = self.latest().map(|latest| latest.id);
         for number in 0..self.enumerators.len() {
-            let latest = self.coordinator.as_ref().and_then(|c| c.store().latest());
-            let kept = match latest.and_then(|l| l.coordinators.get(&number)).map(|s| &**s) {
+            let kept = match self.latest().and_then(|l| l.coordinators.get(&number)).map(|s| &**s) {
                 Some(Snapshot::Enumerator(assigned)) => assigned.clone(),
                 _ => BTreeSet::new(),
             };

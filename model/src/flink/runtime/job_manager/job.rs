@@ -9,7 +9,7 @@ use super::enumerator::Enumerator;
 use crate::base::{Addr, Event, Millis, Stream};
 use crate::flink::barrier::Barrier;
 use crate::flink::checkpoint::events::Ticket;
-use crate::flink::checkpoint::{self, CheckpointCoordinator, CheckpointId, TaskIndex};
+use crate::flink::checkpoint::{self, CheckpointCoordinator, CheckpointId, Completed, TaskIndex};
 use crate::flink::failover::{Edge, PartitionType, Pattern, Topology};
 use crate::flink::restart::Restarts;
 use std::collections::BTreeMap;
@@ -32,6 +32,10 @@ pub enum JobState {
         /// When the delay is over.
         until: Millis,
     },
+    /// Told to end; its tasks stop.
+    Canceling,
+    /// Ended as told.
+    Canceled,
     /// No restart any more.
     Failed,
     /// Every task has finished.
@@ -75,8 +79,8 @@ pub enum Want {
     Cancel(ResourceId, AttemptId),
     /// An operator told something by its coordinator.
     Event(ResourceId, AttemptId, (usize, Ticket), OperatorEvent),
-    /// A source triggered.
-    Trigger(ResourceId, AttemptId, Barrier),
+    /// A source triggered; with a synchronous savepoint, whether it drains.
+    Trigger(ResourceId, AttemptId, Barrier, Option<bool>),
     /// A task told something that nobody waits for.
     Tell(ResourceId, Note),
     /// This task failed.
@@ -85,6 +89,10 @@ pub enum Want {
     FailJob,
     /// Trace and laws told.
     Emit(Event),
+    /// What is to outlive the process written.
+    Keep,
+    /// Its slots given back.
+    Release,
 }
 
 /// A JobMaster.
@@ -103,7 +111,22 @@ pub struct JobMaster {
     /// How many have completed.
     pub completions: u32,
     /// What it was restored from last.
-    pub(super) restored_from: Option<CheckpointId>,
+    pub restored_from: Option<CheckpointId>,
+    /// It was submitted.
+    pub(super) submitted: bool,
+    /// The checkpoint that it was submitted with: its number, the job that had taken it, and that job's graph.
+    pub(super) origin: Option<(CheckpointId, JobId, Arc<JobGraph>)>,
+    /// What it began with; later the store knows better.
+    pub(super) restore_point: Option<Arc<Completed<State>>>,
+    pub(super) savepoint: Option<Arc<Completed<State>>>,
+    /// The newest checkpoint of one that is over.
+    pub(super) retained: Option<Arc<Completed<State>>>,
+    /// `RETAIN_ON_CANCELLATION`.
+    pub(super) retains: bool,
+    /// A stop is under way, and whether it drains.
+    pub(super) stopping: Option<bool>,
+    /// Its slots were given back.
+    pub(super) released: bool,
     state: JobState,
     executions: BTreeMap<(u16, u16), Execution>,
     /// Its slots, by index of the subtasks in them.
@@ -113,8 +136,8 @@ pub struct JobMaster {
 }
 
 impl JobMaster {
-    /// A job before its first deployment.
-    pub fn new(id: JobId, graph: Arc<JobGraph>, random: Stream) -> Self {
+    /// A job before its submission. Attempts count from `first`: those of the next JobManager are others.
+    pub fn new(id: JobId, graph: Arc<JobGraph>, first: u32, retains: bool, random: Stream) -> Self {
         let parallelism = graph.vertices.iter().map(|v| u32::from(v.parallelism)).collect();
         let edge = |e: &JobEdge| Edge {
             from: usize::from(e.from),
@@ -123,7 +146,7 @@ impl JobMaster {
             kind: PartitionType::Pipelined,
         };
         let topology = Topology::new(parallelism, graph.edges.iter().map(edge).collect());
-        let created = Execution { attempt: 0, stage: Stage::Created, slot: None };
+        let created = Execution { attempt: first, stage: Stage::Created, slot: None };
         let enumerators: Vec<_> = graph
             .vertices
             .iter()
@@ -145,6 +168,14 @@ impl JobMaster {
             completed: None,
             completions: 0,
             restored_from: None,
+            submitted: false,
+            origin: None,
+            restore_point: None,
+            savepoint: None,
+            retained: None,
+            retains,
+            stopping: None,
+            released: false,
             state: JobState::Created,
             executions: graph.subtasks().map(|s| (s, created)).collect(),
             slots: vec![None; usize::from(graph.slots())],
@@ -162,7 +193,19 @@ impl JobMaster {
     }
     /// Whether it will not run again.
     pub const fn is_over(&self) -> bool {
-        matches!(self.state, JobState::Failed | JobState::Finished)
+        matches!(self.state, JobState::Canceled | JobState::Failed | JobState::Finished)
+    }
+    pub(super) const fn set_state(&mut self, state: JobState) {
+        self.state = state;
+    }
+    /// Whether none of its tasks is there.
+    pub(super) fn all_over(&self) -> bool {
+        self.executions.values().all(|e| e.stage.is_over())
+    }
+    pub(super) fn cancel_all(&mut self, wants: &mut Vec<Want>) {
+        for subtask in self.executions.keys().copied().collect::<Vec<_>>() {
+            self.cancel(subtask, wants);
+        }
     }
     /// Its number.
     pub(super) const fn number(&self) -> u16 {
@@ -217,6 +260,9 @@ impl JobMaster {
 
     /// A slot is offered; false if it has no use for it.
     pub fn offer(&mut self, slot: Slot) -> bool {
+        if self.is_over() || !self.submitted {
+            return false;
+        }
         if self.slots.contains(&Some(slot)) {
             return true;
         }
@@ -231,8 +277,9 @@ impl JobMaster {
     /// Goes on as far as it can.
     pub fn run(&mut self, now: Millis, data: impl Fn(ResourceId) -> Option<Addr>) -> Vec<Want> {
         let mut wants = Vec::new();
-        if self.state == JobState::Created {
+        if self.state == JobState::Created && self.submitted {
             self.state = JobState::Scheduling;
+            wants.push(Want::Keep);
             self.start_checkpoints(now, &mut wants);
         }
         self.fire(now, &mut wants);
@@ -244,6 +291,7 @@ impl JobMaster {
                 wants.push(Want::Slots(self.slots.len() as u16));
             }
         }
+        self.settle(&mut wants);
         wants
     }
     fn deploy(&mut self, data: &impl Fn(ResourceId) -> Option<Addr>, wants: &mut Vec<Want>) {
@@ -327,6 +375,10 @@ impl JobMaster {
     }
     /// The strategy says when it is tried again, if at all.
     fn failed(&mut self, cause: Cause, now: Millis, wants: &mut Vec<Want>) {
+        if self.state == JobState::Canceling || self.is_over() {
+            return;
+        }
+        self.stopping = None;
         let job = self.id.0;
         wants.push(Want::Emit(Event::JobFailing { job, cause: cause as u8 }));
         let random = &mut self.random;
@@ -368,9 +420,7 @@ impl JobMaster {
     /// The whole job is failed: every task is stopped, and all begin again from the newest checkpoint (F2).
     pub fn fail_job(&mut self, now: Millis, wants: &mut Vec<Want>) {
         self.coordinate(now, wants, |c, out| c.stop(now, out));
-        for subtask in self.executions.keys().copied().collect::<Vec<_>>() {
-            self.cancel(subtask, wants);
-        }
+        self.cancel_all(wants);
         self.failed(Cause::Checkpoint, now, wants);
     }
     /// A call to a TaskManager about a task has failed for good: the task counts as failed, or as gone if it was to stop.

@@ -1,17 +1,40 @@
 //! The JobManager's process: ResourceManager and one JobMaster a job, on one main thread each; here they share a lane.
+//!
+//! # Acts on jobs
+//!
+//! A user acts by a signal to [`RPC`]: `Signal::Job(number, act)`, with the number of the job in
+//! [`JobManagerConfig::jobs`]. `Submit` begins a job that was not begun at the start ([`Submission::at_start`]), with the state
+//! that [`Submission::from`] names: the newest retained checkpoint or savepoint of another job of the list; one that cannot be
+//! had, or that holds channel state (unaligned) for channels that are others now, ends the job at once as failed. A job at another
+//! parallelism is another job of the list with the same operators. `Cancel` ends it and keeps its newest checkpoint if
+//! [`Submission::retain`]; `Savepoint` takes one; `Stop` takes one and ends the job, with `drain` at the end of all event time.
+//!
+//! # Death
+//!
+//! What is in the checkpoint storage outlives the process ([`STORE`]). After a start over, with
+//! [`JobManagerConfig::high_availability`], jobs that were not over go on from their newest checkpoint, and the TaskManagers
+//! hear of the new leader at once: they drop what they ran and register. Without, the jobs are gone; TaskManagers notice by
+//! their heartbeats, and the jobs can be submitted again, or others from what is in the storage. A killed JobManager's
+//! checkpoint counts as retained, for nobody has deleted it.
 
+mod acts;
+mod assign;
 mod checkpoints;
 mod enumerator;
 mod job;
 mod resources;
+mod store;
 
 pub use job::{JobMaster, JobState};
+pub use store::{Kept, STORE};
+
+use assign::fits;
 
 use super::graph::JobGraph;
 use super::ids::{AttemptId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Master, Note, Rpc};
-use crate::base::{ConnId, Cx, Event, Input, Lane, Millis, Port, SimTime};
+use crate::base::{Addr, ConnId, Cx, Event, Foreign, Input, JobAct, Lane, Millis, Port, Signal, SimTime};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::checkpoint::events::Ticket;
 use crate::flink::heartbeat::{self, Beat, HeartbeatConfig, HeartbeatManager};
@@ -38,6 +61,50 @@ pub struct JobManagerConfig {
     /// How long ago its ResourceManager's start-up period (`slot.request.timeout`) has begun when the run begins: an old
     /// cluster does not wait for TaskManagers (R1.4).
     pub patient_for: Millis,
+    /// `high-availability.type` is set: jobs outlive the process.
+    pub high_availability: bool,
+    /// How each job is begun; of those not listed by default.
+    pub submissions: Vec<Submission>,
+}
+impl JobManagerConfig {
+    fn submission(&self, job: JobId) -> Submission {
+        self.submissions.get(usize::from(job.0)).copied().unwrap_or_default()
+    }
+    /// A JobManager with the default keys that begins these jobs at its start.
+    pub fn new(jobs: Vec<Arc<JobGraph>>) -> Self {
+        Self {
+            jobs,
+            heartbeat: HeartbeatConfig::default(),
+            ask_timeout: Millis::secs(10),
+            patient_for: Millis::secs(300),
+            high_availability: false,
+            submissions: Vec::new(),
+        }
+    }
+}
+
+/// How a job is begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// When the JobManager starts for the first time; else by an act.
+    pub at_start: bool,
+    /// With the state of this job of the list.
+    pub from: Option<(JobId, Resume)>,
+    /// `execution.checkpointing.externalized-checkpoint-retention` is `RETAIN_ON_CANCELLATION`.
+    pub retain: bool,
+}
+impl Default for Submission {
+    fn default() -> Self {
+        Self { at_start: true, from: None, retain: false }
+    }
+}
+/// Which state a job is begun with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// The newest checkpoint that was retained.
+    Checkpoint,
+    /// The newest savepoint.
+    Savepoint,
 }
 
 /// [`Event::TaskManagerLost`]: by the heartbeat timeout, or unreachable.
@@ -69,23 +136,115 @@ pub struct JobManager {
     beats: HeartbeatManager<ResourceId>,
     jobs: Vec<Job>,
     lines: BTreeMap<ResourceId, Link<Asked>>,
+    /// Where TaskManagers listen for a new leader.
+    watchers: Vec<Addr>,
+    /// Lines over which they are told.
+    announcements: Vec<Link<Asked>>,
     deadline: Option<SimTime>,
 }
 
 impl JobManager {
-    /// Starts it, and its jobs.
-    pub fn start<W>(config: &Arc<JobManagerConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
+    /// Starts it with what a former start has left in the store, and begins jobs.
+    pub fn start<W: From<Foreign>>(
+        config: &Arc<JobManagerConfig>,
+        kept: Option<&Kept>,
+        cx: &mut Cx<'_, Message, W>,
+    ) -> Self {
         cx.listen(RPC, true);
         cx.wake_port(MAIN, Some(cx.now));
         let now = cx.millis();
+        let first = cx.incarnation.0 << 16;
         let job = |(graph, number): (&Arc<JobGraph>, u16)| Job {
-            master: JobMaster::new(JobId(number), Arc::clone(graph), cx.stream(&format!("job {number}"))),
+            master: JobMaster::new(
+                JobId(number),
+                Arc::clone(graph),
+                first,
+                config.submission(JobId(number)).retain,
+                cx.stream(&format!("job {number}")),
+            ),
             beats: HeartbeatManager::asking(config.heartbeat, now),
         };
         let jobs = config.jobs.iter().zip(0u16..).map(job).collect();
-        let resources = Resources::new(now + config.patient_for, cx.stream("resources"));
-        let beats = HeartbeatManager::asking(config.heartbeat, now);
-        Self { config: Arc::clone(config), resources, beats, jobs, lines: BTreeMap::new(), deadline: None }
+        let mut manager = Self {
+            config: Arc::clone(config),
+            resources: Resources::new(now + config.patient_for, cx.stream("resources")),
+            beats: HeartbeatManager::asking(config.heartbeat, now),
+            jobs,
+            lines: BTreeMap::new(),
+            watchers: kept.map(|k| k.watchers.clone()).unwrap_or_default(),
+            announcements: Vec::new(),
+            deadline: None,
+        };
+        match kept {
+            None => {
+                for number in (0..config.jobs.len() as u16).map(JobId) {
+                    if config.submission(number).at_start {
+                        manager.submit(number, cx);
+                    }
+                }
+            }
+            Some(kept) => manager.take_over(kept, cx),
+        }
+        manager.keep(cx);
+        manager
+    }
+    /// A start over.
+    fn take_over<W>(&mut self, kept: &Kept, cx: &mut Cx<'_, Message, W>) {
+        let available = self.config.high_availability;
+        for (number, kept) in kept.jobs.iter().enumerate() {
+            let master = &mut self.jobs[number].master;
+            master.left(kept);
+            if kept.alive && available {
+                master.recover(kept, |job| self.config.jobs.get(usize::from(job.0)).cloned());
+            } else if kept.alive {
+                cx.emit(Event::JobEnded { job: number as u16, failed: true });
+            }
+        }
+        if available {
+            for watcher in &self.watchers {
+                let mut line = Link::new(MAIN, *watcher, self.config.ask_timeout);
+                line.tell(Note::Leader, cx);
+                self.announcements.push(line);
+            }
+        }
+    }
+    /// Begins a job. One whose state is not to be had does not begin.
+    fn submit<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) {
+        let from = match self.config.submission(job).from {
+            None => None,
+            Some((of, which)) => {
+                let Some(other) = self.job(of) else { return };
+                let state = match which {
+                    Resume::Checkpoint => other.retained(),
+                    Resume::Savepoint => other.savepoint(),
+                };
+                let graph = state.map(|state| other.graph_of(state.id));
+                let new = &self.config.jobs[usize::from(job.0)];
+                let Some((state, graph)) = state.zip(graph).filter(|(s, old)| fits(s, old, new)) else {
+                    cx.emit(Event::JobEnded { job: job.0, failed: true });
+                    return;
+                };
+                Some((Arc::clone(state), of, Arc::clone(graph)))
+            }
+        };
+        if let Some(of_job) = self.jobs.get_mut(usize::from(job.0)) {
+            of_job.master.submit(from);
+        }
+    }
+    /// Writes what is to outlive the process.
+    fn keep<W: From<Foreign>>(&self, cx: &mut Cx<'_, Message, W>) {
+        let jobs = self.jobs.iter().map(|j| j.master.kept()).collect();
+        let kept = Kept { jobs, watchers: self.watchers.clone() };
+        cx.write(STORE, Foreign::new(kept).into());
+    }
+    fn act<W: From<Foreign>>(&mut self, job: JobId, act: JobAct, cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        match act {
+            JobAct::Submit => self.submit(job, cx),
+            JobAct::Cancel => self.with_job(job, cx, |job, wants| job.cancel_job(now, wants)),
+            JobAct::Stop { drain } => self.with_job(job, cx, |job, wants| job.stop_job(drain, now, wants)),
+            JobAct::Savepoint => self.with_job(job, cx, |job, wants| job.take_savepoint(now, wants)),
+        }
     }
     /// ResourceManager and JobMasters share one thread.
     pub const fn lane(&self, _: Port) -> Lane {
@@ -97,9 +256,11 @@ impl JobManager {
     }
 
     /// Takes an input at one of its ports.
-    pub fn step<W>(&mut self, port: Port, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+    pub fn step<W: From<Foreign>>(&mut self, port: Port, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
-        if port == RPC {
+        if let Input::Signal(Signal::Job(job, act)) = input {
+            self.act(JobId(*job), *act, cx);
+        } else if port == RPC {
             self.called(input, cx);
         } else {
             let mut ended = Vec::new();
@@ -117,6 +278,9 @@ impl JobManager {
                         let mut of_line = Vec::new();
                         line.input(input, &mut of_line, cx);
                         ended.extend(of_line.into_iter().map(|(asked, how)| (*id, asked, how)));
+                    }
+                    for line in self.announcements.iter_mut().filter(|l| l.holds(*conn)) {
+                        line.input(input, &mut Vec::new(), cx);
                     }
                     self.told(input, now);
                 }
@@ -142,7 +306,7 @@ impl JobManager {
     }
 
     /// A TaskManager calls.
-    fn called<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+    fn called<W: From<Foreign>>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
         let Input::Message { conn, message: Message::Foreign(m), .. } = input else { return };
         match m.get() {
             Some(Rpc::Ask { id, call }) => {
@@ -159,7 +323,7 @@ impl JobManager {
     fn reply<W>(conn: ConnId, id: u64, accepted: bool, cx: &mut Cx<'_, Message, W>) {
         cx.send(conn, Rpc::Answer { id, accepted }.wrap());
     }
-    fn answer<W>(&mut self, call: &Call, cx: &mut Cx<'_, Message, W>) -> bool {
+    fn answer<W: From<Foreign>>(&mut self, call: &Call, cx: &mut Cx<'_, Message, W>) -> bool {
         let now = cx.millis();
         match call {
             Call::RegisterTaskManager { resource, slots, rpc, data } => {
@@ -168,6 +332,10 @@ impl JobManager {
                 }
                 if self.resources.get(*resource).is_none() {
                     self.resources.register(*resource, *data, *slots, now);
+                    if !self.watchers.contains(rpc) {
+                        self.watchers.push(*rpc);
+                        self.keep(cx);
+                    }
                     self.lines.insert(*resource, Link::new(MAIN, *rpc, self.config.ask_timeout));
                 }
                 self.beats.monitor(*resource, now);
@@ -204,7 +372,7 @@ impl JobManager {
     }
 
     /// A call of its own has ended.
-    fn ended<W>(&mut self, id: ResourceId, asked: Asked, how: Ended, cx: &mut Cx<'_, Message, W>) {
+    fn ended<W: From<Foreign>>(&mut self, id: ResourceId, asked: Asked, how: Ended, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
         match asked {
             Asked::Heartbeat(master) => {
@@ -236,7 +404,7 @@ impl JobManager {
             _ => {}
         }
     }
-    fn with_job<W>(
+    fn with_job<W: From<Foreign>>(
         &mut self,
         job: JobId,
         cx: &mut Cx<'_, Message, W>,
@@ -255,7 +423,7 @@ impl JobManager {
     }
 
     /// Heartbeats that are due, and peers that have been silent for too long.
-    fn beat<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+    fn beat<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
         let masters = (0..self.jobs.len() as u16).map(|j| Master::Job(JobId(j)));
         for master in std::iter::once(Master::Resource).chain(masters) {
@@ -276,7 +444,7 @@ impl JobManager {
         }
     }
     /// One of them has lost a TaskManager: the ResourceManager's verdict holds for every job, a JobMaster's for its own (H3a).
-    fn lost_by<W>(&mut self, master: Master, id: ResourceId, signal: u8, cx: &mut Cx<'_, Message, W>) {
+    fn lost_by<W: From<Foreign>>(&mut self, master: Master, id: ResourceId, signal: u8, cx: &mut Cx<'_, Message, W>) {
         let job = match master {
             Master::Resource => u16::MAX,
             Master::Job(job) => job.0,
@@ -287,7 +455,7 @@ impl JobManager {
             Master::Job(job) => self.lose_for(job, id, cx),
         }
     }
-    fn lose_for<W>(&mut self, job: JobId, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
+    fn lose_for<W: From<Foreign>>(&mut self, job: JobId, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
         self.jobs[usize::from(job.0)].beats.unmonitor(id);
         if let Some(line) = self.lines.get_mut(&id) {
@@ -295,7 +463,7 @@ impl JobManager {
         }
         self.with_job(job, cx, |job, wants| job.lose(id, now, wants));
     }
-    fn lose<W>(&mut self, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
+    fn lose<W: From<Foreign>>(&mut self, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
         self.beats.unmonitor(id);
         for job in 0..self.jobs.len() as u16 {
             self.lose_for(JobId(job), id, cx);
@@ -307,7 +475,7 @@ impl JobManager {
     }
 
     /// Every job goes on as far as it can, and the ResourceManager gives what it has.
-    fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+    fn run<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
         for number in 0..self.jobs.len() as u16 {
             let resources = &self.resources;
@@ -324,7 +492,7 @@ impl JobManager {
             self.with_job(job, cx, |job, wants| job.no_resource(now, wants));
         }
     }
-    fn carry_out<W>(&mut self, wants: Vec<Want>, job: JobId, cx: &mut Cx<'_, Message, W>) {
+    fn carry_out<W: From<Foreign>>(&mut self, wants: Vec<Want>, job: JobId, cx: &mut Cx<'_, Message, W>) {
         for want in wants {
             match want {
                 Want::Slots(slots) => self.resources.declare(job, slots, cx.millis()),
@@ -340,9 +508,9 @@ impl JobManager {
                         line.ask(Call::ToOperator { attempt, event }, Asked::Event(job, number), cx);
                     }
                 }
-                Want::Trigger(id, attempt, barrier) => {
+                Want::Trigger(id, attempt, barrier, stop) => {
                     if let Some(line) = self.lines.get_mut(&id) {
-                        line.ask(Call::Trigger { attempt, barrier }, Asked::Trigger(job, barrier.id), cx);
+                        line.ask(Call::Trigger { attempt, barrier, stop }, Asked::Trigger(job, barrier.id), cx);
                     }
                 }
                 Want::Tell(id, note) => {
@@ -351,6 +519,15 @@ impl JobManager {
                     }
                 }
                 Want::Emit(event) => cx.emit(event),
+                Want::Keep => self.keep(cx),
+                Want::Release => {
+                    for id in self.resources.release(job, cx.millis()) {
+                        self.jobs[usize::from(job.0)].beats.unmonitor(id);
+                        if let Some(line) = self.lines.get_mut(&id) {
+                            line.tell(Note::Disconnect(job), cx);
+                        }
+                    }
+                }
                 Want::FailTask(attempt, cause) => {
                     let now = cx.millis();
                     self.with_job(job, cx, |job, wants| job.fail_task(attempt, cause, now, wants));

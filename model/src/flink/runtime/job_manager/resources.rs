@@ -61,6 +61,19 @@ impl Resources {
             self.check(now);
         }
     }
+    /// A job is over: it needs nothing, and its slots are free. Gives the TaskManagers that had some.
+    pub fn release(&mut self, job: JobId, now: Millis) -> Vec<ResourceId> {
+        self.wanted.remove(&job);
+        let mut had = Vec::new();
+        for (id, manager) in &mut self.managers {
+            let slots = manager.slots.iter_mut().filter(|s| **s == Some(job));
+            if slots.map(|s| *s = None).count() > 0 {
+                had.push(*id);
+            }
+        }
+        self.check(now);
+        had
+    }
     /// How many slots a job has.
     fn slots_of(&self, job: JobId) -> usize {
         self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(job)).count()

@@ -5,6 +5,7 @@ use super::super::graph::Chained;
 use super::input::Taken;
 use super::{Link, SLICE, Task, Turn};
 use crate::base::{Batch, Cx, Layer, Nanos, Offset, ProducerTag, Row, Shown, TopicPartition};
+use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Signal;
 use crate::kafka::client::Slice;
 use crate::kafka::messages::Message;
@@ -31,7 +32,7 @@ impl Task {
     // ---- a source
 
     pub(super) fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
-        let Some(source) = &mut self.source else { return Turn::Idle };
+        let Some(source) = self.source.as_mut().filter(|_| self.awaits.is_none()) else { return Turn::Idle };
         let (slice, room) = source.take(SLICE);
         if room {
             cx.wake_port(self.fetcher(), Some(cx.now));
@@ -51,13 +52,23 @@ impl Task {
     }
     /// The periodic watermark of a source. False if it is not due.
     pub(super) fn emit_watermark<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {
-        let Some(signals) = self.time.as_mut().and_then(|time| time.fire(cx.millis())) else { return false };
+        let time = self.time.as_mut().filter(|_| self.awaits.is_none());
+        let Some(signals) = time.and_then(|time| time.fire(cx.millis())) else { return false };
         if !signals.is_empty() {
             let signals = signals.to_vec();
             let cost = signals.into_iter().map(|signal| self.signal(Some((0, false)), signal, cx)).sum();
             cx.work(Nanos(cost));
         }
         true
+    }
+
+    /// A source stops behind the barrier that comes now. If it drains, event time ends before.
+    pub(super) fn stop_at<W>(&mut self, id: CheckpointId, drain: bool, cx: &mut Cx<'_, Message, W>) {
+        self.stop = Some((id, drain));
+        if drain {
+            let cost = self.signal(Some((0, false)), Signal::Watermark(i64::MAX), cx);
+            cx.work(Nanos(cost));
+        }
     }
 
     // ---- a task with inputs
@@ -83,6 +94,7 @@ impl Task {
                 let combined = self.valve.status(channel, !idle);
                 self.come(combined, cx);
             }
+            Some(Taken::Element(_, Element::Stop(id, drain))) => self.stop = Some((id, drain)),
             Some(Taken::Event) => self.resume(cx),
             Some(Taken::End) => self.end(cx),
         }
@@ -99,7 +111,7 @@ impl Task {
         self.noticed(notices, cx);
     }
     /// The end of the input. The greatest watermark, if the input was drained, has come before it in the channels.
-    fn end<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+    pub(super) fn end<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         self.ended = true;
         self.outputs.iter_mut().for_each(|o| o.event(&Buffer::End));
         for i in 0..self.sinks.len() {

@@ -4,6 +4,7 @@ use super::super::element::{Buffer, Data, Element};
 use super::super::ids::ChannelId;
 use crate::base::{Addr, Fixes, Millis};
 use crate::flink::barrier::{Mode, Notice, Polled, TaskInput};
+use std::collections::VecDeque;
 
 /// `taskmanager.network.request-backoff.initial`.
 const REQUEST_BACKOFF: Millis = Millis(100);
@@ -52,6 +53,8 @@ pub struct Inputs {
     input: TaskInput<Data>,
     /// The buffer in hand, its channel, and how many of its elements are done.
     current: Option<(usize, Data, usize)>,
+    /// What a restored checkpoint had captured: it comes before all else.
+    recovered: VecDeque<(usize, Data)>,
 }
 impl Inputs {
     /// Inputs over these channels.
@@ -75,7 +78,7 @@ impl Inputs {
             }
             last = Some(id.edge);
         }
-        Self { input: TaskInput::new(&sizes, mode, true, fixes), channels, current: None }
+        Self { input: TaskInput::new(&sizes, mode, true, fixes), channels, current: None, recovered: VecDeque::new() }
     }
     /// The position of a channel.
     pub fn position(&self, id: ChannelId) -> Option<usize> {
@@ -99,6 +102,13 @@ impl Inputs {
     }
     /// The next element or event.
     pub fn take(&mut self, now: Millis, out: &mut Vec<Notice<Data>>) -> Option<Taken> {
+        if let Some((channel, data)) = self.recovered.pop_front() {
+            // Nobody waits for its room: each is taken whole.
+            for element in data.iter().skip(1).rev() {
+                self.recovered.push_front((channel, [element.clone()].into()));
+            }
+            return data.first().map(|element| Taken::Element(channel, element.clone()));
+        }
         if self.current.is_none() {
             match self.input.poll(now, out)? {
                 Polled::Data(channel, data) => self.current = Some((channel, data, 0)),
@@ -118,6 +128,19 @@ impl Inputs {
             self.current = None;
         }
         Some(Taken::Element(channel, element))
+    }
+    /// What a restored checkpoint had captured.
+    pub fn recover(&mut self, data: &[(usize, Data)]) {
+        self.recovered.extend(data.iter().cloned());
+    }
+    /// Whether some of that is left.
+    pub fn recovers(&self) -> bool {
+        !self.recovered.is_empty()
+    }
+    /// What is left of the buffer in hand, and its channel.
+    pub fn in_hand(&self) -> Option<(usize, Data)> {
+        let (channel, data, done) = self.current.as_ref()?;
+        Some((*channel, data[*done..].into()))
     }
     /// Channels whose senders may go on behind a barrier, once the turn is over.
     pub fn resumptions(&mut self, out: &mut Vec<Notice<Data>>) {

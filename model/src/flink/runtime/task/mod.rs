@@ -1,6 +1,7 @@
 //! A task: one subtask's attempt at work in a slot (`StreamTask`). One thread takes mails and elements in turn (R1.5).
 
 mod chain;
+mod channels;
 mod input;
 mod output;
 mod sink;
@@ -8,6 +9,7 @@ mod snapshot;
 mod source;
 mod time;
 
+pub use channels::ChannelState;
 pub use output::{Output, Reader, Subpartition, first_credit};
 pub use sink::SinkState;
 pub use source::Split;
@@ -23,6 +25,7 @@ use crate::flink::barrier::{Barrier, Mode};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Valve;
 use crate::kafka::messages::Message;
+use channels::Capture;
 use input::Inputs;
 use sink::{Place, Sink};
 use snapshot::Taking;
@@ -42,8 +45,8 @@ const SLICE: u32 = 64;
 pub enum Mail {
     /// Of the operator's coordinator.
     Event(OperatorEvent),
-    /// To a source: take a checkpoint (2.2).
-    Trigger(Barrier),
+    /// To a source: take a checkpoint (2.2); of a synchronous savepoint, whether it drains.
+    Trigger(Barrier, Option<bool>),
     /// A checkpoint is complete.
     Complete(CheckpointId),
     /// A checkpoint is given up.
@@ -87,10 +90,16 @@ pub struct Task {
     valve: Valve,
     /// The barrier whose snapshot is under way: the thread waits in the sinks' flush.
     snapshot: Option<Taking>,
+    /// What of the channels belongs to a checkpoint.
+    capture: Option<Capture>,
     /// Greatest checkpoint that was taken or given up here (step 0 of 2.2).
     last: CheckpointId,
     /// Given up before their barrier came (C13).
     aborted: BTreeSet<CheckpointId>,
+    /// The savepoint behind whose barrier the task ends, and whether it drains.
+    stop: Option<(CheckpointId, bool)>,
+    /// Nothing is emitted and nothing ends before this savepoint is complete.
+    awaits: Option<CheckpointId>,
     /// For the JobMaster.
     pub notes: Vec<Note>,
     /// Channels whose senders may go on.
@@ -124,8 +133,11 @@ impl Task {
             valve: Valve::new(deployment.inputs.len()),
             inputs: Inputs::new(&deployment.inputs, graph.checkpointing.map_or(Mode::Aligned, |c| c.mode), cx.fixes),
             snapshot: None,
+            capture: None,
             last: deployment.restored.as_ref().map_or(CheckpointId::NONE, |r| r.checkpoint),
             aborted: BTreeSet::new(),
+            stop: None,
+            awaits: None,
             notes: Vec::new(),
             resumed: Vec::new(),
             chain: Vec::new(),
@@ -159,6 +171,10 @@ impl Task {
                     task.sinks.push(Sink::new(config, place, kept, cx));
                     Link::Sink(task.sinks.len() - 1)
                 }
+                Kind::Upsert(config) => {
+                    task.sinks.push(Sink::upsert(config, cx));
+                    Link::Sink(task.sinks.len() - 1)
+                }
             });
         }
         if let Some(restored) = restored {
@@ -168,6 +184,12 @@ impl Task {
             let channels = deployment.outputs.iter().filter(|c| c.edge == number).copied();
             let groups = graph.vertices[usize::from(edge.to)].max_parallelism;
             task.outputs.push(Output::new(edge, groups, channels));
+        }
+        let behind = task.chain.len();
+        for part in restored.into_iter().flat_map(|r| r.of(behind)) {
+            if let OperatorState::Channels(state) = part {
+                task.restore_channels(state);
+            }
         }
         task
     }
@@ -289,11 +311,16 @@ impl Task {
             self.go_on_with_snapshot(taking, cx);
             return Turn::Again;
         }
+        // A task runs when what was in its channels is through.
+        if !self.opened && self.inputs.recovers() {
+            return if self.outputs.iter().any(Output::is_full) { Turn::Idle } else { self.process(cx) };
+        }
         if !self.opened {
             self.opened = true;
             self.time.iter_mut().for_each(|time| time.opened(cx.millis()));
             return Turn::Opened;
         }
+        self.time_out_barrier(cx.millis());
         let mut notices = Vec::new();
         let overtook = self.inputs.mails(cx.millis(), &mut notices);
         if overtook {
@@ -310,7 +337,7 @@ impl Task {
             return Turn::Idle;
         }
         if self.ended {
-            if self.outputs.iter().all(Output::is_drained) {
+            if self.awaits.is_none() && self.outputs.iter().all(Output::is_drained) {
                 self.close(ExecutionState::Finished, cx);
                 return Turn::Again;
             }
@@ -327,17 +354,27 @@ impl Task {
                 self.add_splits(splits.into_iter().map(|(tp, next)| Split { tp, next }).collect());
                 cx.wake_port(self.fetcher(), Some(cx.now));
             }
-            Mail::Trigger(barrier) => self.take_barrier(barrier, cx),
+            Mail::Trigger(barrier, stop) => {
+                if let Some(drain) = stop.filter(|_| barrier.id > self.last) {
+                    self.stop_at(barrier.id, drain, cx);
+                }
+                self.take_barrier(barrier, cx);
+            }
             Mail::Complete(id) => {
                 for i in 0..self.sinks.len() {
                     self.sinks[i].complete(id);
                     cx.wake_port(self.sink_port(i), Some(cx.now));
+                }
+                if self.awaits.take_if(|awaited| *awaited <= id).is_some() && self.source.is_some() {
+                    self.end(cx);
                 }
             }
             Mail::Aborted(id) => {
                 if id > self.last {
                     self.aborted.insert(id);
                 }
+                self.awaits.take_if(|awaited| *awaited == id);
+                self.drop_capture(id);
             }
         }
     }
@@ -358,8 +395,8 @@ impl Task {
         }
         // What it cannot do now it does when it is woken.
         let held = self.closing.is_some() || self.sinks.iter().any(Sink::is_waiting);
-        let alignment = self.inputs.deadline().filter(|_| !held);
-        let full = held || self.outputs.iter().any(Output::is_full);
+        let alignment = [self.inputs.deadline(), self.overtaking()].into_iter().flatten().min().filter(|_| !held);
+        let full = held || self.awaits.is_some() || self.outputs.iter().any(Output::is_full);
         let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
         let millis = [alignment, watermark].into_iter().flatten().min().map(SimTime::at);
         [self.next_flush, millis].into_iter().flatten().min()

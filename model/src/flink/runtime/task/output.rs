@@ -4,9 +4,11 @@ use super::super::element::{Buffer, Data, Element};
 use super::super::graph::{Exchange, JobEdge};
 use super::super::ids::ChannelId;
 use crate::base::{ConnId, EventTime, Row};
-use crate::flink::barrier::Sender;
+use crate::flink::barrier::{Barrier, Sender};
+use crate::flink::checkpoint::CheckpointId;
 use crate::flink::key_groups::{key_group, subtask_of};
 use crate::flink::watermark::Signal;
+use std::sync::Arc;
 
 /// `taskmanager.memory.segment-size`.
 const SEGMENT: u32 = 32 * 1024;
@@ -85,6 +87,23 @@ impl Subpartition {
             self.bytes = 0;
         }
     }
+    /// An unaligned barrier goes in front of all that was written; gives what it overtakes.
+    pub fn overtake(&mut self, barrier: Barrier) -> Vec<Data> {
+        self.finish();
+        self.sender.overtake(barrier)
+    }
+    /// A barrier that waits becomes unaligned; gives what it overtakes.
+    pub fn time_out(&mut self, id: CheckpointId) -> Vec<Data> {
+        self.sender.time_out(id)
+    }
+    /// Whether the barrier of a checkpoint waits.
+    pub fn holds_barrier(&self, id: CheckpointId) -> bool {
+        self.sender.holds_barrier(id)
+    }
+    /// What had been written before a restore is there again.
+    pub fn recover(&mut self, data: &Data) {
+        self.sender.add(Buffer::Data(Arc::clone(data)));
+    }
     /// Its reader has aligned a barrier and goes on.
     pub fn resume(&mut self) {
         self.sender.resume();
@@ -160,6 +179,10 @@ impl Output {
             }
         };
         self.targets.iter_mut().for_each(|t| t.element(&element));
+    }
+    /// Tells every consumer that the next barrier ends the job.
+    pub fn stop(&mut self, id: CheckpointId, drain: bool) {
+        self.targets.iter_mut().for_each(|t| t.element(&Element::Stop(id, drain)));
     }
     /// Hands an event to every consumer.
     pub fn event(&mut self, event: &Buffer) {

@@ -2,13 +2,12 @@
 
 use super::super::element::{Buffer, Data};
 use super::super::rpc::Note;
-use super::super::state::{OperatorState, Snapshot};
+use super::super::state::OperatorState;
 use super::{Link, Task};
 use crate::base::Cx;
 use crate::flink::barrier::{Barrier, Notice};
 use crate::flink::checkpoint::{CheckpointId, Reason};
 use crate::kafka::messages::Message;
-use std::sync::Arc;
 
 /// How far a snapshot is.
 #[derive(Clone, Debug)]
@@ -16,7 +15,7 @@ pub(super) enum Taking {
     /// Before the barrier: the sinks flush.
     Flush(Barrier),
     /// Behind the barrier: the synchronous part has begun, with what it keeps so far.
-    Snapshot(Barrier, Snapshot),
+    Snapshot(Barrier, Vec<OperatorState>),
 }
 
 impl Task {
@@ -27,11 +26,14 @@ impl Task {
                 Notice::Trigger(barrier) => self.take_barrier(barrier, cx),
                 Notice::Abort(id, reason) => {
                     self.last = self.last.max(id);
+                    self.drop_capture(id);
                     self.notes.push(Note::Decline(self.id(), id, reason));
                     self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(id)));
                 }
                 Notice::Resume(channel) => self.resumed.push(self.inputs.channels[channel].id),
-                Notice::Capture(..) | Notice::InputDone(_) | Notice::Metrics { .. } => {}
+                Notice::Capture(id, channel, data) => self.captured(id, channel, data),
+                Notice::InputDone(id) => self.input_done(id),
+                Notice::Metrics { .. } => {}
             }
         }
     }
@@ -44,10 +46,12 @@ impl Task {
         self.aborted.retain(|id| *id >= barrier.id);
         if self.aborted.remove(&barrier.id) {
             self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Cancel(barrier.id)));
+            self.drop_capture(barrier.id);
             return;
         }
+        self.begin_capture(barrier);
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(false);
+            self.sinks[i].flush(self.stop == Some((barrier.id, true)));
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
         self.snapshot = Some(Taking::Flush(barrier));
@@ -56,7 +60,11 @@ impl Task {
     pub(super) fn go_on_with_snapshot<W>(&mut self, taking: Taking, cx: &mut Cx<'_, Message, W>) {
         match taking {
             Taking::Flush(barrier) => {
-                self.outputs.iter_mut().for_each(|o| o.event(&Buffer::Barrier(barrier)));
+                if let Some((id, drain)) = self.stop.filter(|(id, _)| *id == barrier.id) {
+                    self.outputs.iter_mut().for_each(|o| o.stop(id, drain));
+                    self.awaits = Some(id);
+                }
+                self.send_barrier(barrier);
                 let mut states = Vec::with_capacity(self.chain.len());
                 for i in 0..self.chain.len() {
                     states.push(match &self.chain[i] {
@@ -72,11 +80,9 @@ impl Task {
                         }
                     });
                 }
-                self.snapshot = Some(Taking::Snapshot(barrier, Snapshot::Task(states)));
+                self.snapshot = Some(Taking::Snapshot(barrier, states));
             }
-            Taking::Snapshot(barrier, snapshot) => {
-                self.notes.push(Note::Acknowledge(self.id(), barrier.id, Arc::new(snapshot)));
-            }
+            Taking::Snapshot(barrier, states) => self.operators_done(barrier, states),
         }
     }
     /// A task that closes or has no checkpoints declines what it is asked for.

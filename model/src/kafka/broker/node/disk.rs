@@ -1,6 +1,6 @@
 //! What a node keeps on disk.
 
-use crate::base::{BrokerEpoch, Chain, Disk, Feed, FileId, Offset, Stream, TopicId, TopicPartition};
+use crate::base::{BrokerEpoch, Chain, Disk, Feed, FileId, Foreign, Offset, Stream, TopicId, TopicPartition};
 use crate::kafka::controller::Record;
 use crate::kafka::log::{LogWrite, PartitionDisk};
 use crate::kafka::quorum::{RaftDisk, RaftFile, RaftWrite};
@@ -17,6 +17,13 @@ pub enum NodeWrite {
     Delete,
     /// The clean-shutdown marker: written with the broker epoch at an orderly stop, removed at the next start (L-22).
     CleanShutdown(Option<BrokerEpoch>),
+    /// Of a process that is no node and keeps something outside itself: in the place of what the file held. No node writes it.
+    Foreign(Foreign),
+}
+impl From<Foreign> for NodeWrite {
+    fn from(content: Foreign) -> Self {
+        Self::Foreign(content)
+    }
 }
 impl Feed for NodeWrite {
     fn feed(&self, c: &mut Chain) {
@@ -34,6 +41,10 @@ impl Feed for NodeWrite {
                 epoch.feed(c);
             }
             Self::Delete => c.u8(4),
+            Self::Foreign(content) => {
+                c.u8(5);
+                content.feed(c);
+            }
         }
     }
 }
@@ -84,6 +95,7 @@ impl Disk for NodeDisk {
                 self.partitions.entry(tp).or_default().apply(w);
             }
             NodeWrite::CleanShutdown(epoch) => self.clean_shutdown = *epoch,
+            NodeWrite::Foreign(_) => {}
             NodeWrite::Delete => {
                 let tp = partition_of(file).expect("only a partition's files are deleted");
                 self.partitions.remove(&tp);

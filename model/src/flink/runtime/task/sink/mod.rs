@@ -1,11 +1,13 @@
-//! An end of a chain: a Kafka sink's writer, with its committer where it writes in transactions (7.1 to 7.3).
+//! An end of a chain: a Kafka sink's writer, with its committer where it writes in transactions (7.1 to 7.3), or the writer
+//! of a keyed table (7.6).
 
 mod plain;
 mod transactional;
+mod upsert;
 
 pub use transactional::SinkState;
 
-use super::super::graph::SinkConfig;
+use super::super::graph::{SinkConfig, UpsertConfig};
 use super::super::ids::JobId;
 use super::super::rpc::Cause;
 use super::super::state::OperatorState;
@@ -16,6 +18,7 @@ use crate::kafka::messages::Message;
 use plain::Plain;
 use std::sync::Arc;
 use transactional::Transactional;
+use upsert::Upsert;
 
 /// Which subtask of a sink it is.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +38,14 @@ pub enum Sink {
     Plain(Plain),
     /// EXACTLY_ONCE.
     Transactional(Box<Transactional>),
+    /// Into a keyed table.
+    Upsert(Box<Upsert>),
 }
 impl Sink {
+    /// Opens the writer of a keyed table, which keeps nothing over a restore.
+    pub fn upsert<W>(config: &Arc<UpsertConfig>, cx: &Cx<'_, Message, W>) -> Self {
+        Self::Upsert(Box::new(Upsert::new(config, cx)))
+    }
     /// Opens the writer, fresh or from a checkpoint. A committer commits what that lists before its writer opens.
     pub fn new<W>(
         config: &Arc<SinkConfig>,
@@ -55,6 +64,7 @@ impl Sink {
     pub fn write(&mut self, rows: &[Row], now: Millis) {
         match self {
             Self::Plain(sink) => sink.write(rows, now),
+            Self::Upsert(sink) => sink.write(rows),
             Self::Transactional(sink) => sink.write(rows, now),
         }
     }
@@ -62,13 +72,14 @@ impl Sink {
     pub fn flush(&mut self, end: bool) {
         match self {
             Self::Plain(sink) => sink.flush(end),
+            Self::Upsert(sink) => sink.flush(),
             Self::Transactional(sink) => sink.flush(),
         }
     }
     /// Behind the barrier: what the checkpoint keeps. What goes on behind it has to be waited for as well.
     pub fn snapshot(&mut self, id: CheckpointId, now: Millis) -> OperatorState {
         match self {
-            Self::Plain(_) => OperatorState::None,
+            Self::Plain(_) | Self::Upsert(_) => OperatorState::None,
             Self::Transactional(sink) => sink.snapshot(id, now),
         }
     }
@@ -82,6 +93,7 @@ impl Sink {
     pub fn is_waiting(&self) -> bool {
         match self {
             Self::Plain(sink) => sink.is_waiting(),
+            Self::Upsert(sink) => sink.is_waiting(),
             Self::Transactional(sink) => sink.is_waiting(),
         }
     }
@@ -89,6 +101,7 @@ impl Sink {
     pub fn failed(&self) -> Option<Cause> {
         match self {
             Self::Plain(sink) => sink.is_failed().then_some(Cause::Send),
+            Self::Upsert(sink) => sink.failed(),
             Self::Transactional(sink) => sink.failed(),
         }
     }
@@ -96,6 +109,7 @@ impl Sink {
     pub fn close(&mut self, now: Millis) {
         match self {
             Self::Plain(sink) => sink.close(),
+            Self::Upsert(sink) => sink.close(),
             Self::Transactional(sink) => sink.close(now),
         }
     }
@@ -103,6 +117,7 @@ impl Sink {
     pub fn closed(&self) -> bool {
         match self {
             Self::Plain(sink) => sink.closed(),
+            Self::Upsert(sink) => sink.closed(),
             Self::Transactional(sink) => sink.closed(),
         }
     }
@@ -113,6 +128,7 @@ impl Sink {
     pub fn input(&mut self, input: Input<Message>) {
         match self {
             Self::Plain(sink) => sink.input(input),
+            Self::Upsert(sink) => sink.input(input),
             Self::Transactional(sink) => sink.input(input),
         }
     }
@@ -120,6 +136,7 @@ impl Sink {
     pub fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Option<SimTime> {
         match self {
             Self::Plain(sink) => sink.run(cx),
+            Self::Upsert(sink) => sink.run(cx),
             Self::Transactional(sink) => sink.run(cx),
         }
     }
