@@ -1,7 +1,7 @@
 //! What the judge is shown when a run is over.
 
 use super::{Excuses, Ledger, Sent};
-use model::base::{BrokerId, Nanos, Offset, ProcessId, ProducerId, SimTime, TopicPartition};
+use model::base::{BrokerId, Nanos, Offset, ProcessId, ProducerId, Row, SimTime, TopicPartition};
 use model::kafka::log::Entry;
 use std::collections::BTreeMap;
 
@@ -146,6 +146,8 @@ pub struct Evidence<'a> {
     pub down: Vec<ProcessId>,
     /// Producers that gave up for good, by number.
     pub fatal: Vec<u16>,
+    /// What keyed tables hold, by number.
+    pub tables: Vec<Vec<Row>>,
     /// What jobs have not finished with.
     pub jobs: Vec<String>,
     /// Partitions that a gatekeeper has not finished with.

@@ -55,7 +55,7 @@ pub use liveness::LivenessLaw;
 pub use order::OrderLaw;
 pub use pins::Pins;
 pub use replication::{ReplicationLaw, Told};
-pub use results::{Billing, Derivation, ResultLaw, ResultNode, ResultPlan, ResultSink, Results, Scopes, Wrong};
+pub use results::{Billing, Derivation, Into, ResultLaw, ResultNode, ResultPlan, ResultSink, Results, Scopes, Wrong};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
 pub use tally::{Aborts, Account, Ended, Tally};

@@ -125,7 +125,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
         }
     }
     let plan = super::jobs::plan(scenario);
-    plan.sinks.iter().for_each(|sink| topics[usize::from(sink.topic)].results = true);
+    plan.sinks.iter().filter_map(|sink| sink.topic()).for_each(|topic| topics[usize::from(topic)].results = true);
     Built { world, stage, cast, topics, plan }
 }
 

@@ -5,7 +5,7 @@ use crate::judge::{Evidence, Replica};
 use crate::scenario::data::NodeKind;
 use model::actor::Actor;
 use model::app::ReaderApp;
-use model::base::{BrokerId, Offset, ProcessId, TopicPartition};
+use model::base::{BrokerId, Offset, ProcessId, Row, TopicPartition};
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
 use model::kafka::broker::node::Node;
@@ -129,6 +129,14 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
     }
     behind
 }
+/// What keyed tables hold. A table that is down holds nothing that could be asked for.
+fn tables(run: &Run) -> Vec<Vec<Row>> {
+    let rows = |p: &ProcessId| {
+        let table = run.world.process(*p).and_then(Actor::keyed_table);
+        table.map(|t| t.rows().map(|(_, row)| *row).collect()).unwrap_or_default()
+    };
+    run.stage.tables.iter().map(rows).collect()
+}
 /// How much the logs hold, but for Kafka's own.
 pub(super) fn ends(run: &Run) -> i64 {
     let own = |tp: &TopicPartition| run.topics[usize::from(tp.topic.0)].events;
@@ -221,6 +229,7 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
         down: run.faults().left_down(),
         fatal,
         behind: gatekeepers_behind(run),
+        tables: tables(run),
         jobs: jobs_behind(run),
     }
 }

@@ -113,7 +113,10 @@ fn ledger(run: &Run) -> Ledger {
 }
 fn layer(run: &Run, name: &str, c: &LayerCount) -> Layer {
     let reader = run.cast.readers.iter().find(|r| r.name == name);
-    let isolation = reader.map_or("log", |r| if r.committed { "read_committed" } else { "read_uncommitted" });
+    let table = run.scenario.tables.iter().any(|t| t.name == name);
+    let isolation = reader.map_or(if table { "table" } else { "log" }, |r| {
+        if r.committed { "read_committed" } else { "read_uncommitted" }
+    });
     Layer {
         isolation: isolation.into(),
         rows: c.rows,

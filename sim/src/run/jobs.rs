@@ -2,7 +2,7 @@
 
 use super::Stage;
 use super::build::{java_consumer, java_producer};
-use crate::judge::{Derivation, ResultNode, ResultPlan, ResultSink};
+use crate::judge::{Derivation, Into, ResultNode, ResultPlan, ResultSink};
 use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
 use crate::scenario::keys::{Config, Profile};
 use crate::world::World;
@@ -15,22 +15,29 @@ use model::flink::kafka::DeliveryGuarantee;
 use model::flink::key_groups::default_max_parallelism;
 use model::flink::restart::RestartStrategy;
 use model::flink::runtime::graph::{
-    Chained, Checkpointing, Exchange, JobEdge, JobGraph, Kind, SinkConfig, SourceConfig, Vertex, Watermarks,
+    Chained, Checkpointing, Exchange, JobEdge, JobGraph, Kind, SinkConfig, SourceConfig, UpsertConfig, Vertex,
+    Watermarks,
 };
 use model::flink::runtime::job_manager::{self, JobManagerConfig};
 use model::flink::runtime::operator::OperatorConfig;
 use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::client::java_consumer::TopicHashes;
 use model::kafka::txn_messages::TransactionalId;
+use model::keyed_table::{KeyedTableConfig, SQL};
 use std::sync::Arc;
 
 /// The TaskManagers of a cluster that has been up for long are registered when the run begins. Here they start with it: the
 /// JobManager waits for them so long.
 const REGISTERING: Millis = Millis(5_000);
 
-/// Adds the processes of a Flink cluster to a world: the JobManager, then its TaskManagers.
+/// Adds the processes of a Flink cluster to a world: the databases that jobs write, the JobManager, its TaskManagers.
 pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut World<Actor>, stage: &mut Stage) {
     let Some(flink) = &scenario.flink else { return };
+    for (table, number) in scenario.tables.iter().zip(0..) {
+        let config = KeyedTableConfig { number, key: table.key, version: table.version, row: table.row };
+        stage.tables.push(world.add(table.machine as u32, ActorConfig::KeyedTable(Arc::new(config))));
+        stage.machine.push(table.machine as u32);
+    }
     let c = &flink.config;
     let heartbeat = HeartbeatConfig {
         interval: c.ms("heartbeat.interval"),
@@ -40,7 +47,7 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
     let ask_timeout = c.ms("pekko.ask.timeout");
     let age = Millis((flink.age.0 / 1_000_000) as i64);
     let config = JobManagerConfig {
-        jobs: scenario.jobs.iter().map(|job| Arc::new(graph(job, scenario, bootstrap))).collect(),
+        jobs: scenario.jobs.iter().map(|job| Arc::new(graph(job, scenario, bootstrap, &stage.tables))).collect(),
         heartbeat,
         ask_timeout,
         patient_for: (c.ms("slot.request.timeout") - age).max(REGISTERING),
@@ -71,11 +78,12 @@ pub(super) fn quiet(scenario: &Scenario) -> Nanos {
 
 /// The processes of a Flink cluster that a run starts.
 pub(super) fn processes(stage: &Stage) -> impl Iterator<Item = ProcessId> + '_ {
-    stage.job_manager.into_iter().chain(stage.task_managers.iter().copied())
+    let tables = stage.tables.iter().copied();
+    tables.chain(stage.job_manager).chain(stage.task_managers.iter().copied())
 }
 
 /// A job's graph: operators that follow each other without a key and with equal parallelism are one chain (1.2).
-fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> JobGraph {
+fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[ProcessId]) -> JobGraph {
     let c = &job.config;
     let mut graph = JobGraph {
         vertices: Vec::new(),
@@ -99,7 +107,7 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> JobGraph {
         };
         let chains = upstream
             .filter(|((vertex, _), _)| key.is_none() && graph.vertices[*vertex].parallelism == node.parallelism);
-        let kind = kind(job, node, scenario, bootstrap);
+        let kind = kind(job, node, scenario, bootstrap, tables);
         let chained = |after, side| Chained { kind, after, side, shown: shown[at], record: node.record };
         if let Some(((vertex, of), side)) = chains {
             let chain = &mut graph.vertices[vertex].chain;
@@ -122,10 +130,10 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> JobGraph {
 
 /// For each node of a job, under which number the judge sees what it hands on: that of the sink below whose results it makes.
 fn shown(scenario: &Scenario, job: &Job) -> Vec<Option<u16>> {
-    let sinks = |j: &Job| j.nodes.iter().filter(|n| matches!(n.kind, NodeKind::Sink { .. })).count() as u16;
+    let sinks = |j: &Job| j.nodes.iter().filter(|n| n.is_sink()).count() as u16;
     let mut number = scenario.jobs.iter().take_while(|j| j.name != job.name).map(sinks).sum::<u16>();
     let mut shown = vec![None; job.nodes.len()];
-    for node in job.nodes.iter().filter(|n| matches!(n.kind, NodeKind::Sink { .. })) {
+    for node in job.nodes.iter().filter(|n| n.is_sink()) {
         if let Some(at) = stateful_above(job, node) {
             shown[at].get_or_insert(number);
         }
@@ -145,9 +153,13 @@ fn stateful_above(job: &Job, node: &JobNode) -> Option<usize> {
     None
 }
 
-fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>) -> Kind {
+fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[ProcessId]) -> Kind {
     match &node.kind {
         NodeKind::Operator(operator, _) => Kind::Operator(operator.clone()),
+        NodeKind::Upsert(table) => {
+            let at = Addr { process: tables[*table], port: SQL };
+            Kind::Upsert(Arc::new(UpsertConfig::new(at, scenario.tables[*table].key)))
+        }
         NodeKind::Source { topic, config, watermarks } => {
             let name: Arc<str> = scenario.topics[usize::from(topic.0)].name.as_str().into();
             let partitions = scenario.partitions_of(&[*topic]);
@@ -257,21 +269,23 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                 (NodeKind::Operator(operator, _), Some((of, false))) => {
                     ResultNode::Derived(of, Derivation(operator.clone()))
                 }
-                (NodeKind::Sink { .. }, Some((of, false))) => ResultNode::Same(of),
+                (NodeKind::Sink { .. } | NodeKind::Upsert(_), Some((of, false))) => ResultNode::Same(of),
                 _ => ResultNode::Nothing,
             });
-            if let NodeKind::Sink { topic, .. } = node.kind {
-                let at = nodes.len() - 1;
-                writers.push((topic.0, at));
+            let at = nodes.len() - 1;
+            let into = match node.kind {
+                NodeKind::Sink { topic, .. } => {
+                    writers.push((topic.0, at));
+                    Some(Into::Topic(topic.0))
+                }
+                NodeKind::Upsert(table) => Some(Into::Table(table as u16, scenario.tables[table].name.clone())),
+                _ => None,
+            };
+            if let Some(into) = into {
                 let window = stateful_above(job, node).map(|of| &job.nodes[of].kind);
                 let amount =
                     matches!(window, Some(NodeKind::Operator(OperatorConfig::Window(w), _)) if w.sum.is_some());
-                sinks.push(ResultSink {
-                    name: node.name.clone(),
-                    topic: topic.0,
-                    node: at,
-                    amount: amount.then_some(2),
-                });
+                sinks.push(ResultSink { name: node.name.clone(), into, node: at, amount: amount.then_some(2) });
             }
         }
     }

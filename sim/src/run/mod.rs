@@ -214,6 +214,10 @@ impl Run {
                 let found = all.find_map(|(p, g)| Some(format!("{}/{}", g.name, of(p)?.0)));
                 found.unwrap_or_default()
             }
+            _ if self.stage.tables.contains(&process) => {
+                let at = of(&self.stage.tables).map_or(0, |(n, _)| n);
+                format!("table {}", self.scenario.tables[at].name)
+            }
             _ if self.stage.job_manager == Some(process) => "job manager".into(),
             _ if self.stage.task_managers.contains(&process) => {
                 format!("task manager {}", of(&self.stage.task_managers).map_or(0, |(n, _)| n))

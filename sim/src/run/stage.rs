@@ -17,6 +17,8 @@ pub struct Stage {
     pub gatekeepers: Vec<Vec<ProcessId>>,
     /// Processes of the registry.
     pub registries: Vec<ProcessId>,
+    /// Databases of keyed tables, by place in the scenario.
+    pub tables: Vec<ProcessId>,
     /// The JobManager, if there is one.
     pub job_manager: Option<ProcessId>,
     /// TaskManagers.

@@ -9,6 +9,7 @@ use model::base::{BrokerId, Fixes, Millis, Nanos, SimTime, TopicId, TopicPartiti
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::OperatorConfig;
 use model::flink::source::Strategy;
+use model::keyed_table::KeyColumns;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,8 @@ pub struct Scenario {
     pub flink: Option<Flink>,
     /// Jobs.
     pub jobs: Vec<Job>,
+    /// Keyed tables.
+    pub tables: Vec<Table>,
 }
 
 impl Scenario {
@@ -288,6 +291,20 @@ pub struct Flink {
     /// How long it has been up when the run begins.
     pub age: Nanos,
 }
+/// A keyed table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Name.
+    pub name: String,
+    /// Its machine, by place in [`Scenario::machines`].
+    pub machine: usize,
+    /// Its primary key.
+    pub key: KeyColumns,
+    /// A column that a statement must not take back.
+    pub version: Option<u8>,
+    /// Work for one row of a statement.
+    pub row: Nanos,
+}
 /// A job: sources, operators and sinks, each after what it takes its input from.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -314,6 +331,12 @@ pub struct JobNode {
     /// Columns of what it hands on.
     pub columns: Vec<Column>,
 }
+impl JobNode {
+    /// Whether it is an end of the graph.
+    pub const fn is_sink(&self) -> bool {
+        matches!(self.kind, NodeKind::Sink { .. } | NodeKind::Upsert(_))
+    }
+}
 /// What a node of a job's graph does.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
@@ -337,6 +360,8 @@ pub enum NodeKind {
         /// The producer's keys.
         producer: Config,
     },
+    /// Upserts into a table, by place in [`Scenario::tables`].
+    Upsert(usize),
 }
 /// Where events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -461,6 +486,8 @@ pub enum Target {
     Gatekeeper(u16, Option<u16>),
     /// A process of the registry; all if none is named.
     Registry(Option<u16>),
+    /// A keyed table's database, by place in [`Scenario::tables`].
+    Table(u16),
     /// The JobManager.
     JobManager,
     /// A TaskManager; all if none is named.

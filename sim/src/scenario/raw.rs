@@ -4,7 +4,7 @@
 use super::keys::Profile;
 use super::raw_fault::{Dead, Fault};
 pub use super::raw_gatekeeper::{Decoder, Gatekeeper, Registry, TransactionalIds};
-pub use super::raw_job::{Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind};
+pub use super::raw_job::{Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, Table};
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
@@ -70,6 +70,9 @@ pub struct Raw {
     /// Flink jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
+    /// Keyed tables that jobs write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
     /// What the applications send, unless they have a workload of their own.
     #[serde(default)]
     pub workload: Workload,

@@ -156,7 +156,26 @@ pub struct JobOperator {
     pub record: Duration,
 }
 
-/// Writes a topic (`KafkaSink` of connector 3.4).
+/// A table with a primary key, in a database of its own.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Table {
+    /// Name.
+    pub name: String,
+    /// The columns of its primary key, one or two.
+    pub key: Vec<String>,
+    /// A column that a statement must not take back (`WHERE excluded.version >= version`); without, the last statement wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Work for one row of a statement.
+    #[serde(default = "per_row")]
+    pub row: Duration,
+}
+const fn per_row() -> Duration {
+    Duration(Nanos::micros(50))
+}
+
+/// Writes a topic (`KafkaSink` of connector 3.4) or upserts into a table.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct JobSink {
@@ -164,8 +183,12 @@ pub struct JobSink {
     pub name: String,
     /// Whose output it writes.
     pub input: String,
-    /// The topic.
-    pub topic: String,
+    /// The topic; else a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// The keyed table that rows are upserted into, as the JDBC sink does, at least once; else a topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
     /// Its keys.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<SinkKeys>,

@@ -21,6 +21,8 @@ pub struct Names<'a> {
     pub gatekeepers: &'a [(String, u16)],
     /// Processes of the registry.
     pub registries: u16,
+    /// Keyed tables, in order.
+    pub tables: &'a [String],
     /// TaskManagers; none without jobs.
     pub task_managers: u16,
     /// Declared machines, in order.
@@ -49,6 +51,7 @@ const FORMS: &[&str] = &[
     "gatekeeper NAME/N",
     "registry",
     "registry/N",
+    "table NAME",
     "job manager",
     "task manager N",
     "all task managers",
@@ -112,6 +115,7 @@ impl Names<'_> {
                 let (_, instance) = instance("registry", text, &[("registry".to_owned(), self.registries)])?;
                 Ok(Target::Registry(instance))
             }
+            ["table", name] => Ok(Target::Table(place("table", name, self.tables.iter().map(String::as_str))? as u16)),
             ["machine", name] => {
                 Ok(Target::Machine(place("machine", name, self.machines.iter().map(String::as_str))? as u16))
             }
@@ -207,6 +211,7 @@ mod tests {
             groups,
             gatekeepers,
             registries,
+            tables: &[],
             task_managers: 2,
             machines,
         };

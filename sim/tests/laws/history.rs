@@ -345,6 +345,7 @@ impl History {
             down: self.down.clone(),
             fatal: self.fatal.clone(),
             jobs: Vec::new(),
+            tables: Vec::new(),
             behind: Vec::new(),
         };
         let findings = judge.settle(&evidence);

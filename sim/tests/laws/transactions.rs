@@ -83,6 +83,7 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
         down: vec![],
         fatal: vec![],
         jobs: Vec::new(),
+        tables: Vec::new(),
         behind: vec![],
     };
     let mut findings = Findings::default();

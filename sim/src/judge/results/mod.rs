@@ -42,12 +42,29 @@ pub enum ResultNode {
 pub struct ResultSink {
     /// Its name.
     pub name: String,
-    /// Its topic, by number.
-    pub topic: u16,
+    /// Where it writes.
+    pub into: Into,
     /// Its node.
     pub node: usize,
     /// The column that is an amount, where it writes sums.
     pub amount: Option<usize>,
+}
+/// Where a sink writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Into {
+    /// A topic, by number.
+    Topic(u16),
+    /// A keyed table: number and name.
+    Table(u16, String),
+}
+impl ResultSink {
+    /// Its topic, if it writes one.
+    pub const fn topic(&self) -> Option<u16> {
+        match self.into {
+            Into::Topic(topic) => Some(topic),
+            Into::Table(..) => None,
+        }
+    }
 }
 /// All jobs of a scenario.
 #[derive(Clone, Debug, Default)]
@@ -145,7 +162,7 @@ impl ResultLaw {
                     self.emitted[usize::from(sink)].insert(key, Item::of(row));
                 }
             }
-            Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic == shown.tp.topic.0) => {
+            Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic() == Some(shown.tp.topic.0)) => {
                 self.given.entry((reader, shown.tp.topic.0)).or_default().extend(rows().map(Item::of));
             }
             _ => {}
@@ -162,22 +179,31 @@ impl ResultLaw {
         for (sink, emitted) in self.plan.sinks.iter().zip(&self.emitted) {
             let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
             expected[sink.node].iter().for_each(|i| *wanted.entry(*i).or_default() += 1);
-            let stored = end.replicas.keys().filter(|tp| tp.topic.0 == sink.topic).flat_map(|tp| {
+            let topic = match &sink.into {
+                Into::Topic(topic) => *topic,
+                Into::Table(table, name) => {
+                    let rows = end.tables.get(usize::from(*table)).map_or(&[][..], Vec::as_slice);
+                    let rows: Vec<_> = rows.iter().map(Item::of).collect();
+                    let held = count(&wanted, rows.iter().copied());
+                    if let Some(amount) = sink.amount {
+                        results.values.insert(name.clone(), billing(&wanted, &rows, amount));
+                    }
+                    let state = state_holds(&wanted, emitted, &held);
+                    let (sink_holds, reader) = (held.exact(), held.exact());
+                    results.scopes.insert(sink.name.clone(), Scopes { state, sink: sink_holds, reader });
+                    results.layers.insert(name.clone(), held);
+                    continue;
+                }
+            };
+            let stored = end.replicas.keys().filter(|tp| tp.topic.0 == topic).flat_map(|tp| {
                 let (readable, _) = end.readable(*tp);
                 readable.into_iter().flat_map(|e| e.batch.rows.iter().map(Item::of).collect::<Vec<_>>())
             });
             let of_topic = count(&wanted, stored);
-            let state = match emitted.is_empty() {
-                // Nothing with state stands above the sink.
-                true => wanted.is_empty() || of_topic.missing == 0,
-                false => {
-                    let last: BTreeMap<Item, u64> = emitted.values().map(|i| (*i, 1)).collect();
-                    wanted.keys().all(|i| last.contains_key(i)) && last.keys().all(|i| wanted.contains_key(i))
-                }
-            };
+            let state = state_holds(&wanted, emitted, &of_topic);
             let mut reader = true;
-            for (info, number) in end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(&sink.topic)) {
-                let given = self.given.get(&(number, sink.topic)).map_or(&[][..], Vec::as_slice);
+            for (info, number) in end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(&topic)) {
+                let given = self.given.get(&(number, topic)).map_or(&[][..], Vec::as_slice);
                 let of_reader = count(&wanted, given.iter().copied());
                 reader &= of_reader.exact();
                 if let Some(amount) = sink.amount {
@@ -186,10 +212,20 @@ impl ResultLaw {
                 results.layers.insert(info.name.clone(), of_reader);
             }
             results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_topic.exact(), reader });
-            results.layers.insert(end.topics[usize::from(sink.topic)].name.clone(), of_topic);
+            results.layers.insert(end.topics[usize::from(topic)].name.clone(), of_topic);
         }
         results
     }
+}
+
+/// Whether what the operator with state handed on last is what is wanted. Where nothing with state stands above the sink, what
+/// is stored tells.
+fn state_holds(wanted: &BTreeMap<Item, u64>, emitted: &BTreeMap<(i64, [i64; 2]), Item>, stored: &LayerCount) -> bool {
+    if emitted.is_empty() {
+        return wanted.is_empty() || stored.missing == 0;
+    }
+    let last: BTreeMap<Item, u64> = emitted.values().map(|i| (*i, 1)).collect();
+    wanted.keys().all(|i| last.contains_key(i)) && last.keys().all(|i| wanted.contains_key(i))
 }
 
 fn count(wanted: &BTreeMap<Item, u64>, found: impl Iterator<Item = Item>) -> LayerCount {

@@ -28,6 +28,7 @@ pub(super) struct Plan {
     readers: Vec<String>,
     machines: Vec<String>,
     gatekeepers: Vec<String>,
+    tables: Vec<String>,
 }
 
 /// What a fault looks for.
@@ -61,6 +62,7 @@ impl Plan {
             readers: scenario.readers.iter().map(|r| r.name.clone()).collect(),
             machines: scenario.machines.iter().map(|m| m.name.clone()).collect(),
             gatekeepers: scenario.gatekeepers.iter().map(|g| g.name.clone()).collect(),
+            tables: scenario.tables.iter().map(|t| t.name.clone()).collect(),
         }
     }
 
@@ -153,6 +155,7 @@ impl Plan {
             Target::Gatekeeper(i, None) => Some(self.stage.gatekeepers[usize::from(i)].clone()),
             Target::Registry(Some(n)) => single(self.stage.registries.get(usize::from(n)).copied()),
             Target::Registry(None) => Some(self.stage.registries.clone()),
+            Target::Table(t) => single(self.stage.tables.get(usize::from(t)).copied()),
             Target::JobManager => single(self.stage.job_manager),
             Target::TaskManager(Some(n)) => single(self.stage.task_managers.get(usize::from(n)).copied()),
             Target::TaskManager(None) => Some(self.stage.task_managers.clone()),
@@ -218,6 +221,9 @@ impl Plan {
         if let Some(n) = self.stage.registries.iter().position(|p| *p == process) {
             return format!("registry/{n}");
         }
+        if let Some(t) = self.stage.tables.iter().position(|p| *p == process) {
+            return format!("table {}", self.tables[t]);
+        }
         if self.stage.job_manager == Some(process) {
             return "job manager".into();
         }
@@ -261,6 +267,7 @@ impl Plan {
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(i, None) => format!("reader {}", self.readers[usize::from(i)]),
             Target::Reader(i, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(i)]),
+            Target::Table(t) => format!("table {}", self.tables[usize::from(t)]),
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),
             Target::TaskManager(None) => "all task managers".into(),

@@ -3,7 +3,7 @@
 mod columns;
 
 use super::{At, Resolver, machine};
-use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Target, Workload};
+use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload};
 use crate::scenario::keys::{Config, Profile, Setting, Side, against_transactions};
 use crate::scenario::problem::{Problem, nearest};
 use crate::scenario::raw::{Generator, JobOperator, JobSink, JobSource, OperatorKind};
@@ -15,6 +15,7 @@ use model::flink::operator::Assigner;
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::{DeduplicateConfig, JoinConfig, OperatorConfig, WindowConfig};
 use model::flink::source::Strategy;
+use model::keyed_table::KeyColumns;
 use std::collections::BTreeMap;
 
 /// Columns of what a window hands on, besides those that it names after its key and its sum.
@@ -56,8 +57,16 @@ impl Resolver<'_> {
         applications.iter().map(|a| (a.topic.0, of(&a.workload))).collect()
     }
 
-    pub(super) fn jobs(&mut self, names: &Names<'_>, applications: &[Application], nodes: &[Node]) -> Vec<Job> {
+    /// Jobs, and the tables that they write.
+    pub(super) fn jobs(
+        &mut self,
+        names: &Names<'_>,
+        applications: &[Application],
+        nodes: &[Node],
+        machine_of: &[(Target, usize)],
+    ) -> (Vec<Job>, Vec<Table>) {
         let raw = self.raw;
+        let mut tables: Vec<Option<Table>> = vec![None; raw.tables.len()];
         let mut topics = self.topic_columns(applications);
         let mut list = Vec::new();
         for (i, job) in raw.jobs.iter().enumerate() {
@@ -69,6 +78,13 @@ impl Resolver<'_> {
                 let built = match node {
                     Part::Source(n) => self.source(i, n, &job.sources[n], names, &topics, &config),
                     Part::Operator(n) => self.operator(i, n, &job.operators[n], &graph, &place, &config),
+                    Part::Sink(n) if job.sinks[n].table.is_some() => {
+                        let built = self.upsert(i, n, names, (&graph, &place), machine_of);
+                        built.map(|(node, at, table)| {
+                            tables[at] = Some(table);
+                            node
+                        })
+                    }
                     Part::Sink(n) => self.sink(i, n, &job.sinks[n], names, (&graph, &place), &config, nodes),
                 };
                 let Some(built) = built else { continue };
@@ -81,7 +97,11 @@ impl Resolver<'_> {
             self.all_used(i);
             list.push(Job { name: job.name.clone(), config, nodes: graph });
         }
-        list
+        for (t, table) in raw.tables.iter().enumerate().filter(|(t, _)| tables[*t].is_none()) {
+            let path = [Key("tables"), Item(t), Key("name")];
+            self.advise(&path, format!("nobody writes `{}`", table.name), "a job's sink writes it: `table = ...`");
+        }
+        (list, tables.into_iter().flatten().collect())
     }
 
     /// Parts of job `i`, each after what it takes its input from.
@@ -160,12 +180,13 @@ impl Resolver<'_> {
             }
         }
         for (n, sink) in job.sinks.iter().enumerate() {
-            let read = raw.readers.iter().any(|r| r.topics.is_empty() || r.topics.contains(&sink.topic))
-                || raw.jobs.iter().any(|j| j.sources.iter().any(|s| s.topic == sink.topic))
-                || raw.gatekeepers.iter().any(|g| g.input == sink.topic);
+            let Some(topic) = &sink.topic else { continue };
+            let read = raw.readers.iter().any(|r| r.topics.is_empty() || r.topics.contains(topic))
+                || raw.jobs.iter().any(|j| j.sources.iter().any(|s| s.topic == *topic))
+                || raw.gatekeepers.iter().any(|g| g.input == *topic);
             if !read {
                 let path = [Key("jobs"), Item(i), Key("sinks"), Item(n), Key("topic")];
-                self.advise(&path, format!("nobody reads `{}`", sink.topic), "add a reader of the topic");
+                self.advise(&path, format!("nobody reads `{topic}`"), "add a reader of the topic");
             }
         }
     }
@@ -349,7 +370,12 @@ impl Resolver<'_> {
     ) -> Option<JobNode> {
         let path = |key| [Key("jobs"), Item(job), Key("sinks"), Item(n), Key(key)];
         let input = self.input(&path("input"), &sink.input, graph, place)?;
-        let topic = self.note(&path("topic"), names.topic(&sink.topic))?;
+        let Some(written) = &sink.topic else {
+            let root = [Key("jobs"), Item(job), Key("sinks"), Item(n)];
+            self.advise(&root, format!("`{}` writes nowhere", sink.name), "a sink has a `topic` or a `table`");
+            return None;
+        };
+        let topic = self.note(&path("topic"), names.topic(written))?;
         let config = self.config(&path("config"), Config::defaults(Side::Sink), &sink.config);
         let mut defaults = Config::defaults(Side::Producer(Profile::Java34));
         // KafkaSinkBuilder: one hour, above what a broker allows by default.
@@ -370,11 +396,11 @@ impl Resolver<'_> {
                 self.advise(&path("config"), "`__transaction_state` cannot be created: more replicas than nodes", help);
             }
         }
-        let taken =
-            self.raw.applications.iter().any(|a| a.topic.as_deref().unwrap_or(&self.raw.topics[0].name) == sink.topic)
-                || self.raw.gatekeepers.iter().any(|g| g.valid == sink.topic || g.dead_letters == sink.topic);
+        let first = &self.raw.topics[0].name;
+        let taken = self.raw.applications.iter().any(|a| a.topic.as_ref().unwrap_or(first) == written)
+            || self.raw.gatekeepers.iter().any(|g| g.valid == *written || g.dead_letters == *written);
         if taken {
-            self.say(&path("topic"), format!("an application writes into `{}`", sink.topic));
+            self.say(&path("topic"), format!("an application writes into `{written}`"));
         }
         Some(JobNode {
             name: sink.name.clone(),
@@ -384,6 +410,59 @@ impl Resolver<'_> {
             record: sink.record.0,
             columns: graph[input.0].columns.clone(),
         })
+    }
+
+    /// A sink that upserts into a table: the node, and the table with its place.
+    fn upsert(
+        &mut self,
+        job: usize,
+        n: usize,
+        names: &Names<'_>,
+        (graph, place): (&[JobNode], &BTreeMap<&str, usize>),
+        machine_of: &[(Target, usize)],
+    ) -> Option<(JobNode, usize, Table)> {
+        let sink = &self.raw.jobs[job].sinks[n];
+        let path = |key| [Key("jobs"), Item(job), Key("sinks"), Item(n), Key(key)];
+        let input = self.input(&path("input"), &sink.input, graph, place)?;
+        let wanted = sink.table.as_deref().unwrap_or_default();
+        let Some(at) = names.tables.iter().position(|t| t == wanted) else {
+            let problem = Problem::at(self.place(&path("table")), format!("there is no table `{wanted}`"));
+            self.problems.push(problem.nearest(wanted, names.tables.iter().map(String::as_str)));
+            return None;
+        };
+        if sink.topic.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
+            self.say(&path("table"), "a sink writes a topic or a table; `config` and `producer` are a topic's");
+        }
+        let raw = &self.raw.tables[at];
+        let of_table = |key| [Key("tables"), Item(at), Key(key)];
+        let columns = &graph[input.0].columns;
+        let mut key = Vec::new();
+        for (i, name) in raw.key.iter().enumerate() {
+            key.push(self.column(&[&of_table("key")[..], &[Item(i)]].concat(), name, columns)?);
+        }
+        let key = match key[..] {
+            [one] => KeyColumns(one, None),
+            [one, two] => KeyColumns(one, Some(two)),
+            _ => {
+                self.say(&of_table("key"), "a primary key has one or two columns");
+                return None;
+            }
+        };
+        let version = match &raw.version {
+            Some(name) => Some(self.column(&of_table("version"), name, columns)?),
+            None => None,
+        };
+        let machine = machine(machine_of, Target::Table(at as u16));
+        let table = Table { name: raw.name.clone(), machine, key, version, row: raw.row.0 };
+        let node = JobNode {
+            name: sink.name.clone(),
+            kind: NodeKind::Upsert(at),
+            input: Some(input),
+            parallelism: graph[input.0].parallelism,
+            record: sink.record.0,
+            columns: columns.clone(),
+        };
+        Some((node, at, table))
     }
 
     /// Whose output is meant.

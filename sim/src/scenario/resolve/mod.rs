@@ -88,6 +88,7 @@ impl Resolver<'_> {
         self.unique("readers", raw.readers.iter().map(|r| r.name.as_str()));
         self.unique("gatekeepers", raw.gatekeepers.iter().map(|g| g.name.as_str()));
         self.unique("jobs", raw.jobs.iter().map(|j| j.name.as_str()));
+        self.unique("tables", raw.tables.iter().map(|t| t.name.as_str()));
         self.unique("machines", raw.machines.iter().map(|m| m.name.as_str()));
         let topic_names: Vec<_> = raw.topics.iter().map(|t| (t.name.clone(), t.partitions)).collect();
         let application_names: Vec<_> = raw.applications.iter().map(|a| (a.name.clone(), a.instances)).collect();
@@ -95,7 +96,9 @@ impl Resolver<'_> {
         let groups = groups(raw);
         let gatekeeper_names: Vec<_> = raw.gatekeepers.iter().map(|g| (g.name.clone(), g.instances)).collect();
         let machine_names: Vec<_> = raw.machines.iter().map(|m| m.name.clone()).collect();
+        let table_names: Vec<_> = raw.tables.iter().map(|t| t.name.clone()).collect();
         let names = Names {
+            tables: &table_names,
             brokers: raw.cluster.brokers,
             topics: &topic_names,
             applications: &application_names,
@@ -116,7 +119,7 @@ impl Resolver<'_> {
         let readers = self.readers(&names, &machine_of);
         self.offsets_log(&cluster, &groups);
         let flink = self.flink(&machine_of);
-        let jobs = self.jobs(&names, &applications, &cluster.nodes);
+        let (jobs, tables) = self.jobs(&names, &applications, &cluster.nodes, &machine_of);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
         let expectations = self.expectations();
@@ -151,6 +154,7 @@ impl Resolver<'_> {
             made_up_ids: jobs::made_up_prefixes(&jobs),
             flink,
             jobs,
+            tables,
         })
     }
 
@@ -346,14 +350,15 @@ impl Resolver<'_> {
     fn expectations(&mut self) -> Vec<Expectation> {
         let raw = self.raw;
         let readers = raw.readers.iter().map(|r| r.name.clone());
-        let layers: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).chain(readers).collect();
+        let tables = raw.tables.iter().map(|t| t.name.clone());
+        let layers: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).chain(readers).chain(tables.clone()).collect();
         let instances = raw.applications.iter().flat_map(|a| (0..a.instances).map(move |n| format!("{}-{n}", a.name)));
         let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
         let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
         let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
         let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
         let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
-        let values = raw.readers.iter().map(|r| r.name.clone()).collect();
+        let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).collect();
         let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
         let known = Known::from([
             ("layers", layers.clone()),

@@ -70,7 +70,7 @@ pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
                         (sink.config, sink.producer) = (all(config), all(producer));
                     }
                 }
-                NodeKind::Operator(..) => {}
+                NodeKind::Operator(..) | NodeKind::Upsert(_) => {}
             }
         }
     }
