@@ -102,7 +102,10 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
                 behind.push(format!("job {}: not all of its tasks run", job.name));
                 continue;
             }
-            Some(JobState::Failed | JobState::Finished | JobState::Canceled) => {
+            // It was not submitted, or a user has ended it.
+            Some(JobState::Created) if !job.starts => continue,
+            Some(JobState::Finished | JobState::Canceled) => continue,
+            Some(JobState::Failed) => {
                 behind.push(format!("job {} has ended", job.name));
                 continue;
             }

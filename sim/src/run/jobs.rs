@@ -18,7 +18,8 @@ use model::flink::runtime::graph::{
     Chained, Checkpointing, Exchange, JobEdge, JobGraph, Kind, SinkConfig, SourceConfig, UpsertConfig, Vertex,
     Watermarks,
 };
-use model::flink::runtime::job_manager::{self, JobManagerConfig};
+use model::flink::runtime::ids::JobId;
+use model::flink::runtime::job_manager::{self, JobManagerConfig, Resume, Submission};
 use model::flink::runtime::operator::OperatorConfig;
 use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::client::java_consumer::TopicHashes;
@@ -52,7 +53,7 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
         ask_timeout,
         patient_for: (c.ms("slot.request.timeout") - age).max(REGISTERING),
         high_availability: c.word("high-availability.type") != "NONE",
-        submissions: Vec::new(),
+        submissions: scenario.jobs.iter().map(submission).collect(),
     };
     let manager = world.add(flink.job_manager as u32, ActorConfig::JobManager(Arc::new(config)));
     stage.job_manager = Some(manager);
@@ -74,6 +75,16 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
 pub(super) fn quiet(scenario: &Scenario) -> Nanos {
     let longest = scenario.jobs.iter().map(|j| j.config.ms("execution.checkpointing.interval")).max();
     nanos(longest.unwrap_or(Millis::ZERO)) + nanos(longest.unwrap_or(Millis::ZERO)) + Nanos::secs(2)
+}
+
+fn submission(job: &Job) -> Submission {
+    let state = |savepoint| if savepoint { Resume::Savepoint } else { Resume::Checkpoint };
+    Submission {
+        at_start: job.starts,
+        from: job.resumes.map(|(of, savepoint)| (JobId(of as u16), state(savepoint))),
+        retain: job.config.word("execution.checkpointing.externalized-checkpoint-retention")
+            == "RETAIN_ON_CANCELLATION",
+    }
 }
 
 /// The processes of a Flink cluster that a run starts.

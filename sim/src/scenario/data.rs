@@ -5,7 +5,7 @@ use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
 use model::app::{Gateway, Shopping};
-use model::base::{BrokerId, Fixes, Millis, Nanos, SimTime, TopicId, TopicPartition};
+use model::base::{BrokerId, Fixes, JobAct, Millis, Nanos, SimTime, TopicId, TopicPartition};
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::OperatorConfig;
 use model::flink::source::Strategy;
@@ -312,6 +312,10 @@ pub struct Job {
     pub name: String,
     /// Its keys.
     pub config: Config,
+    /// It begins with the cluster.
+    pub starts: bool,
+    /// With whose state it begins, by place in [`Scenario::jobs`], and whether that is a savepoint.
+    pub resumes: Option<(usize, bool)>,
     /// Its graph.
     pub nodes: Vec<JobNode>,
 }
@@ -637,6 +641,13 @@ pub enum Action<T> {
     MoveLeaders {
         /// Of these topics.
         topics: Vec<TopicId>,
+    },
+    /// A user acts upon a job, by place in [`Scenario::jobs`].
+    Job {
+        /// Which.
+        job: u16,
+        /// How.
+        act: JobAct,
     },
     /// Another level of `transaction.version`.
     UpgradeFeature {

@@ -42,8 +42,26 @@ pub enum Kind {
     Registry,
     /// The operator raises the level of a feature (`kafka-features upgrade`).
     UpgradeFeature,
+    /// A user acts upon a Flink job: submits, cancels, stops it, takes a savepoint.
+    Job,
     /// Faults drawn from the seed.
     Chaos,
+}
+
+/// What a user does about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Act {
+    /// `flink run` of a job that does not start by itself.
+    Submit,
+    /// `flink cancel`.
+    Cancel,
+    /// `flink stop`: a savepoint, then the end.
+    Stop,
+    /// `flink stop --drain`: the end of all event time, a savepoint, then the end.
+    Drain,
+    /// `flink savepoint`.
+    Savepoint,
 }
 
 impl Kind {
@@ -65,6 +83,7 @@ impl Kind {
             Self::ForgetTopic => (&["topics"], &["target", "duration", "answers"]),
             Self::Registry => (&["status"], &["target", "duration"]),
             Self::UpgradeFeature => (&["transaction-version"], &[]),
+            Self::Job => (&["job", "act"], &[]),
             Self::Chaos => {
                 (&["faults", "duration"], &["kinds", "target", "lasts", "dead-modes", "most-down", "topics"])
             }
@@ -274,6 +293,12 @@ pub struct Fault {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 200, max = 599))]
     pub status: Option<u16>,
+    /// Which job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// What the user does about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act: Option<Act>,
     /// New level of the feature `transaction.version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2))]

@@ -35,6 +35,12 @@ pub struct Job {
     /// Its keys: `execution.*`, `pipeline.*`, `restart-strategy.*`, `parallelism.default`.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<JobKeys>,
+    /// Begins with the cluster; else a fault of kind `job` submits it.
+    #[serde(default = "yes")]
+    pub starts: bool,
+    /// The job with whose newest retained checkpoint or savepoint it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<Resumes>,
     /// What it reads.
     pub sources: Vec<JobSource>,
     /// What happens in between.
@@ -42,6 +48,28 @@ pub struct Job {
     pub operators: Vec<JobOperator>,
     /// What it writes.
     pub sinks: Vec<JobSink>,
+}
+
+const fn yes() -> bool {
+    true
+}
+/// With which state a job begins.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Resumes {
+    /// The other job; the same operators, perhaps at another parallelism.
+    pub from: String,
+    /// What of it.
+    pub state: ResumedState,
+}
+/// What is kept of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResumedState {
+    /// Its newest checkpoint, if it was retained.
+    Checkpoint,
+    /// Its newest savepoint.
+    Savepoint,
 }
 
 /// Reads a topic (`KafkaSource` of connector 3.4).

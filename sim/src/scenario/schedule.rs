@@ -69,6 +69,7 @@ impl Action<Range> {
             Self::Cpu { target, share } => Action::Cpu { target, share },
             Self::Clock { target, shift } => Action::Clock { target, shift },
             Self::MoveLeaders { topics } => Action::MoveLeaders { topics },
+            Self::Job { job, act } => Action::Job { job, act },
             Self::UpgradeFeature { transaction_version } => Action::UpgradeFeature { transaction_version },
             Self::RollingRestart { target, killed, controller_last, restart, pause, dead } => {
                 let restart = restart.draw(stream);
@@ -214,6 +215,7 @@ impl<T> Action<T> {
             Self::Clock { .. } => "clock",
             Self::MoveLeaders { .. } => "move-leaders",
             Self::UpgradeFeature { .. } => "upgrade-feature",
+            Self::Job { .. } => "job",
             Self::RollingRestart { .. } => "rolling-restart",
             Self::ForgetTopic { .. } => "forget-topic",
             Self::Registry { .. } => "registry",

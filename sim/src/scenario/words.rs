@@ -2,7 +2,7 @@
 
 use super::data::{Action, Fault, Scenario, Target, TriggerEvent, When};
 use super::units::{Duration, Share, Shift};
-use model::base::{Nanos, TopicPartition};
+use model::base::{JobAct, Nanos, TopicPartition};
 
 impl Scenario {
     /// A target as scenario files write it.
@@ -107,6 +107,16 @@ impl Scenario {
             Action::MoveLeaders { topics } | Action::ForgetTopic { topics, .. } => {
                 let topics: Vec<_> = topics.iter().map(|t| self.topics[usize::from(t.0)].name.as_str()).collect();
                 format!("{name} of {}", topics.join(", "))
+            }
+            Action::Job { job, act } => {
+                let name = &self.jobs[usize::from(*job)].name;
+                match act {
+                    JobAct::Submit => format!("submit {name}"),
+                    JobAct::Cancel => format!("cancel {name}"),
+                    JobAct::Stop { drain: false } => format!("stop {name} with a savepoint"),
+                    JobAct::Stop { drain: true } => format!("drain {name}"),
+                    JobAct::Savepoint => format!("savepoint of {name}"),
+                }
             }
             Action::UpgradeFeature { transaction_version } => format!("transaction.version to {transaction_version}"),
             Action::Registry { target, status } => format!("{}, status {status}", on(target)),

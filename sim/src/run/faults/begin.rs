@@ -5,6 +5,7 @@ use crate::run::Stage;
 use crate::scenario::data::{Action, Cut, Dead, Ports, TriggerEvent, Trouble};
 use crate::world::{self, DeadMode, Fault, Observer};
 use model::base::{Addr, Nanos, Port, ProcessId, Signal, TopicId};
+use model::flink::runtime::job_manager::RPC as JOB_MANAGER;
 use model::kafka::broker::node::config::{BROKER, CONTROLLER};
 use std::sync::Arc;
 
@@ -174,6 +175,12 @@ impl FaultEngine {
                         let each = topics.iter().map(|t| Signal::ElectPreferredOf(*t));
                         each.for_each(|signal| hands.inject(&Fault::Signal(to, signal)));
                     }
+                }
+                self.end(i, hands);
+            }
+            Action::Job { job, act } => {
+                for to in on.iter().map(|p| Addr { process: *p, port: JOB_MANAGER }) {
+                    hands.inject(&Fault::Signal(to, Signal::Job(*job, *act)));
                 }
                 self.end(i, hands);
             }

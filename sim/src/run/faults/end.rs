@@ -60,6 +60,7 @@ impl FaultEngine {
             | Action::Thaw { .. }
             | Action::MoveLeaders { .. }
             | Action::UpgradeFeature { .. }
+            | Action::Job { .. }
             | Action::RollingRestart { .. } => {}
         }
         self.has_ended(i, hands);

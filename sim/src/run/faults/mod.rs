@@ -364,6 +364,7 @@ impl FaultEngine {
             | Action::Registry { target, .. }
             | Action::ForgetTopic { target, .. } => target,
             Action::Partition(cut) | Action::Link { cut, .. } => &cut.from,
+            Action::Job { .. } => &[Target::JobManager],
             Action::MoveLeaders { .. } | Action::UpgradeFeature { .. } => &[Target::Controller],
         }
     }

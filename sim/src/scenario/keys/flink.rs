@@ -23,6 +23,11 @@ const STRATEGIES: &[(&str, &str)] = &[
     ("exponentialdelay", "exponential-delay"),
 ];
 const HA: &[(&str, &str)] = &[("NONE", "NONE"), ("ZOOKEEPER", "ZOOKEEPER"), ("KUBERNETES", "KUBERNETES")];
+const RETENTION: &[(&str, &str)] = &[
+    ("NO_EXTERNALIZED_CHECKPOINTS", "NO_EXTERNALIZED_CHECKPOINTS"),
+    ("DELETE_ON_CANCELLATION", "DELETE_ON_CANCELLATION"),
+    ("RETAIN_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"),
+];
 const GUARANTEES: &[(&str, &str)] =
     &[("none", "none"), ("at-least-once", "at-least-once"), ("exactly-once", "exactly-once")];
 
@@ -54,6 +59,7 @@ pub const FLINK: &[Key] = &[
     key("execution.checkpointing.tolerable-failed-checkpoints", &[], FJ, Int(0, INT), "0", "13"),
     key("execution.checkpointing.num-retained", &["state.checkpoints.num-retained"], FJ, Int(1, INT), "1", "13"),
     key("execution.checkpointing.checkpoints-after-tasks-finish", &[], FJ, Flag, "true", "13"),
+    key("execution.checkpointing.externalized-checkpoint-retention", &[], FJ, Word(RETENTION), "NO_EXTERNALIZED_CHECKPOINTS", "13"),
     key("restart-strategy.type", &["restart-strategy"], FJ, Word(STRATEGIES), "default", "13: exponential-delay with checkpointing, none without"),
     key("restart-strategy.fixed-delay.attempts", &[], FJ, Int(0, INT), "1", "13"),
     key("restart-strategy.fixed-delay.delay", &[], FJ, time(0), "1 s", "13"),

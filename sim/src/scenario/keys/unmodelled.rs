@@ -112,7 +112,7 @@ const FLINK_CLUSTER: &str = "high-availability.storageDir high-availability.clus
     jobmanager.scheduler cluster.fine-grained-resource-management.enabled metrics.reporters rest.port";
 const FLINK_JOB: &str = "pipeline.name pipeline.operator-chaining.enabled pipeline.object-reuse
     pipeline.watermark-alignment.allow-unaligned-source-splits execution.runtime-mode
-    execution.checkpointing.externalized-checkpoint-retention execution.checkpointing.unaligned.enabled
+    execution.checkpointing.unaligned.enabled
     execution.checkpointing.aligned-checkpoint-timeout execution.checkpointing.dir execution.checkpointing.savepoint-dir
     execution.checkpointing.incremental execution.checkpointing.interval-during-backlog state.backend.type
     state.checkpoints.dir state.savepoints.dir table.exec.state.ttl table.exec.source.idle-timeout

@@ -7,11 +7,11 @@ use crate::scenario::data::{
 use crate::scenario::events;
 use crate::scenario::problem::{Problem, nearest};
 use crate::scenario::raw::OneOrMore;
-use crate::scenario::raw_fault::{self as raw, Dead, Existing, Kind, New};
+use crate::scenario::raw_fault::{self as raw, Act, Dead, Existing, Kind, New};
 use crate::scenario::target::Names;
 use crate::scenario::units::{Draw, Duration};
 use At::{Item, Key};
-use model::base::{Nanos, SimTime, TopicId};
+use model::base::{JobAct, Nanos, SimTime, TopicId};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
@@ -249,6 +249,29 @@ impl Resolver<'_> {
             Kind::Cpu => Action::Cpu { target, share: self.some_share(&at("share"), f) },
             Kind::Clock => Action::Clock { target, shift: f.shift.unwrap_or_default().0 },
             Kind::MoveLeaders => Action::MoveLeaders { topics: self.topic_list(path, f, names) },
+            Kind::Job => {
+                let wanted = f.job.as_deref().unwrap_or_default();
+                let Some(job) = self.raw.jobs.iter().position(|j| j.name == wanted) else {
+                    let problem = Problem::at(self.place(&at("job")), format!("there is no job `{wanted}`"));
+                    self.problems.push(problem.nearest(wanted, self.raw.jobs.iter().map(|j| j.name.as_str())));
+                    return None;
+                };
+                let act = match f.act? {
+                    Act::Submit => JobAct::Submit,
+                    Act::Cancel => JobAct::Cancel,
+                    Act::Stop => JobAct::Stop { drain: false },
+                    Act::Drain => JobAct::Stop { drain: true },
+                    Act::Savepoint => JobAct::Savepoint,
+                };
+                if act == JobAct::Submit && self.raw.jobs[job].starts {
+                    self.advise(
+                        &at("act"),
+                        format!("`{wanted}` starts with the cluster"),
+                        "set `starts = false` at the job",
+                    );
+                }
+                Action::Job { job: job as u16, act }
+            }
             Kind::UpgradeFeature => {
                 Action::UpgradeFeature { transaction_version: self.higher_version(&at("transaction-version"), f) }
             }
@@ -381,6 +404,7 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::Clock => "clock",
         Kind::MoveLeaders => "move-leaders",
         Kind::UpgradeFeature => "upgrade-feature",
+        Kind::Job => "job",
         Kind::RollingRestart => "rolling-restart",
         Kind::ForgetTopic => "forget-topic",
         Kind::Registry => "registry",
@@ -415,6 +439,8 @@ fn present(f: &raw::Fault) -> Vec<&'static str> {
         ("answers", f.answers.is_some()),
         ("status", f.status.is_some()),
         ("transaction-version", f.transaction_version.is_some()),
+        ("job", f.job.is_some()),
+        ("act", f.act.is_some()),
         ("pause", f.pause.is_some()),
         ("killed", f.killed.is_some()),
         ("controller-last", f.controller_last.is_some()),

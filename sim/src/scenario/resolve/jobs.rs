@@ -6,7 +6,7 @@ use super::{At, Resolver, machine};
 use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload};
 use crate::scenario::keys::{Config, Profile, Setting, Side, against_transactions};
 use crate::scenario::problem::{Problem, nearest};
-use crate::scenario::raw::{Generator, JobOperator, JobSink, JobSource, OperatorKind};
+use crate::scenario::raw::{Generator, JobOperator, JobSink, JobSource, OperatorKind, ResumedState};
 use crate::scenario::target::Names;
 use At::{Item, Key};
 use columns::Stream;
@@ -95,7 +95,21 @@ impl Resolver<'_> {
                 graph.push(built);
             }
             self.all_used(i);
-            list.push(Job { name: job.name.clone(), config, nodes: graph });
+            let resumes = job.resumes.as_ref().and_then(|r| {
+                let path = [Key("jobs"), Item(i), Key("resumes"), Key("from")];
+                let Some(of) = raw.jobs[..i].iter().position(|j| j.name == r.from) else {
+                    let problem =
+                        Problem::at(self.place(&path), format!("there is no job `{}` before this one", r.from));
+                    self.problems.push(problem.nearest(&r.from, raw.jobs.iter().map(|j| j.name.as_str())));
+                    return None;
+                };
+                Some((of, r.state == ResumedState::Savepoint))
+            });
+            if job.resumes.is_some() && job.starts {
+                let path = [Key("jobs"), Item(i), Key("resumes")];
+                self.advise(&path, "nothing is kept of the other job when the cluster starts", "set `starts = false`");
+            }
+            list.push(Job { name: job.name.clone(), config, starts: job.starts, resumes, nodes: graph });
         }
         for (t, table) in raw.tables.iter().enumerate().filter(|(t, _)| tables[*t].is_none()) {
             let path = [Key("tables"), Item(t), Key("name")];
