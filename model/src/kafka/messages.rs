@@ -527,7 +527,7 @@ impl Feed for Reply {
     fn feed(&self, c: &mut Chain) {
         match self {
             Self::ApiVersions(features) => {
-                for f in features {
+                if let Some(f) = features {
                     f.epoch.feed(c);
                     c.u8(f.transaction_version);
                 }
