@@ -34,7 +34,7 @@ use super::graph::JobGraph;
 use super::ids::{AttemptId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Master, Note, Rpc};
-use crate::base::{Addr, ConnId, Cx, Event, Foreign, Input, JobAct, Lane, Millis, Port, Signal, SimTime};
+use crate::base::{Addr, ConnId, Cx, Event, Foreign, Input, JobAct, Lane, Millis, Nanos, Port, Signal, SimTime};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::checkpoint::events::Ticket;
 use crate::flink::heartbeat::{self, Beat, HeartbeatConfig, HeartbeatManager};
@@ -48,6 +48,9 @@ use std::sync::Arc;
 pub const RPC: Port = Port(1);
 /// Its own lines and timers.
 const MAIN: Port = Port(2);
+/// What it takes to make a task's deployment and send it: no source states it. A refusal comes back behind the millisecond of the
+/// planned restart for that, as on a real cluster, and counts as an attempt of its own (F6).
+const DEPLOY: Nanos = Nanos::millis(2);
 
 /// How it is started.
 #[derive(Clone, Debug)]
@@ -499,6 +502,7 @@ impl JobManager {
                 Want::Cancel(id, attempt) => self.cancel(id, attempt, cx),
                 Want::Submit(id, deployment) => {
                     let attempt = deployment.attempt;
+                    cx.work(DEPLOY);
                     if let Some(line) = self.lines.get_mut(&id) {
                         line.ask(Call::Submit(deployment), Asked::Submit(attempt), cx);
                     }
