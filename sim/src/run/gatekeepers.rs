@@ -76,7 +76,7 @@ fn config(
         }
     };
     let c = &gatekeeper.producer;
-    let producer = match gatekeeper.consumer.profile {
+    let producer = match gatekeeper.producing {
         Profile::Librdkafka => ProducerSide::Librdkafka(RdSide {
             config: Arc::new(rd_instance(c)),
             bootstrap: Arc::clone(bootstrap),

@@ -254,6 +254,8 @@ pub struct Gatekeeper {
     pub name: String,
     /// As a consumer: client, keys, group, machines, start.
     pub consumer: Reader,
+    /// The producer's client library.
+    pub producing: Profile,
     /// The producer's keys.
     pub producer: Config,
     /// Where valid rows go.

@@ -56,6 +56,9 @@ pub struct Gatekeeper {
     /// The client library of its consumer and its producer.
     #[serde(default = "raw::java")]
     pub profile: Profile,
+    /// Its producer's, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub producer_profile: Option<Profile>,
     /// What it reads. Its values are Avro.
     pub input: String,
     /// Where valid rows go.

@@ -63,9 +63,10 @@ impl Resolver<'_> {
                 let what = "the offsets go into the transaction: the consumer commits none";
                 self.say(&path("consumer"), what);
             }
-            let defaults = Config::defaults(Side::Producer(g.profile));
+            let producing = g.producer_profile.unwrap_or(g.profile);
+            let defaults = Config::defaults(Side::Producer(producing));
             let producer = self.config(&path("producer"), defaults, &g.producer);
-            self.contradict(&path("producer"), against_transactions(g.profile, &producer));
+            self.contradict(&path("producer"), against_transactions(producing, &producer));
             if g.transaction.rows == 0 || g.transaction.every.0 < Nanos::millis(1) {
                 self.say(&path("transaction"), "a transaction has a row and a millisecond at least");
             }
@@ -95,6 +96,7 @@ impl Resolver<'_> {
             list.push(Gatekeeper {
                 name: g.name.clone(),
                 consumer,
+                producing,
                 producer,
                 valid,
                 dead_letters,
