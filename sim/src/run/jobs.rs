@@ -142,13 +142,12 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[Proc
 /// For each node of a job, under which number the judge sees what it hands on: that of the sink below whose results it makes.
 fn shown(scenario: &Scenario, job: &Job) -> Vec<Option<u16>> {
     let sinks = |j: &Job| j.nodes.iter().filter(|n| n.is_sink()).count() as u16;
-    let mut number = scenario.jobs.iter().take_while(|j| j.name != job.name).map(sinks).sum::<u16>();
+    let first = scenario.jobs.iter().take_while(|j| j.name != job.name).map(sinks).sum::<u16>();
     let mut shown = vec![None; job.nodes.len()];
-    for node in job.nodes.iter().filter(|n| n.is_sink()) {
+    for (node, number) in job.nodes.iter().filter(|n| n.is_sink()).zip(first..) {
         if let Some(at) = stateful_above(job, node) {
             shown[at].get_or_insert(number);
         }
-        number += 1;
     }
     shown
 }

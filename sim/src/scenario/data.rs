@@ -1,15 +1,12 @@
 //! A scenario ready to run: plain data in which nothing has to be looked up or parsed any more.
 
+pub use super::data_job::{Flink, Job, JobNode, NodeKind, Table};
 use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
 use model::app::{Gateway, Shopping};
-use model::base::{BrokerId, Fixes, JobAct, Millis, Nanos, SimTime, TopicId, TopicPartition};
-use model::flink::runtime::graph::KeyColumn;
-use model::flink::runtime::operator::OperatorConfig;
-use model::flink::source::Strategy;
-use model::keyed_table::KeyColumns;
+use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, TopicId, TopicPartition};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -280,94 +277,6 @@ pub struct Gatekeeper {
     pub restart_after: Nanos,
     /// Which library decodes.
     pub decoder: Decoder,
-}
-/// A Flink cluster.
-#[derive(Clone, Debug)]
-pub struct Flink {
-    /// The JobManager's machine, by place in [`Scenario::machines`].
-    pub job_manager: usize,
-    /// The machine of each TaskManager.
-    pub task_managers: Vec<usize>,
-    /// Its keys.
-    pub config: Config,
-    /// How long it has been up when the run begins.
-    pub age: Nanos,
-}
-/// A keyed table.
-#[derive(Clone, Debug)]
-pub struct Table {
-    /// Name.
-    pub name: String,
-    /// Its machine, by place in [`Scenario::machines`].
-    pub machine: usize,
-    /// Its primary key.
-    pub key: KeyColumns,
-    /// A column that a statement must not take back.
-    pub version: Option<u8>,
-    /// Work for one row of a statement.
-    pub row: Nanos,
-}
-/// A job: sources, operators and sinks, each after what it takes its input from.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// Name.
-    pub name: String,
-    /// Its keys.
-    pub config: Config,
-    /// It begins with the cluster.
-    pub starts: bool,
-    /// With whose state it begins, by place in [`Scenario::jobs`], and whether that is a savepoint.
-    pub resumes: Option<(usize, bool)>,
-    /// Its graph.
-    pub nodes: Vec<JobNode>,
-}
-/// A node of a job's graph.
-#[derive(Clone, Debug)]
-pub struct JobNode {
-    /// Name.
-    pub name: String,
-    /// What it does.
-    pub kind: NodeKind,
-    /// Whose output it takes, by place in the graph, and whether that is the side output. `None` for a source.
-    pub input: Option<(usize, bool)>,
-    /// Subtasks.
-    pub parallelism: u16,
-    /// Work for one record.
-    pub record: Nanos,
-    /// Columns of what it hands on.
-    pub columns: Vec<Column>,
-}
-impl JobNode {
-    /// Whether it is an end of the graph.
-    pub const fn is_sink(&self) -> bool {
-        matches!(self.kind, NodeKind::Sink { .. } | NodeKind::Upsert(_))
-    }
-}
-/// What a node of a job's graph does.
-#[derive(Clone, Debug)]
-pub enum NodeKind {
-    /// Reads a topic.
-    Source {
-        /// The topic.
-        topic: TopicId,
-        /// The consumer's keys.
-        config: Config,
-        /// How event time passes: strategy and idle timeout.
-        watermarks: Option<(Strategy, Option<Millis>)>,
-    },
-    /// Computes, keyed or not.
-    Operator(OperatorConfig, Option<KeyColumn>),
-    /// Writes a topic.
-    Sink {
-        /// The topic.
-        topic: TopicId,
-        /// Its keys.
-        config: Config,
-        /// The producer's keys.
-        producer: Config,
-    },
-    /// Upserts into a table, by place in [`Scenario::tables`].
-    Upsert(usize),
 }
 /// Where events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod data;
+mod data_job;
 pub mod events;
 pub mod expect;
 pub mod keys;

@@ -89,7 +89,6 @@ impl History {
             acks: vec![-1],
             readers: vec![ReaderInfo { name: "reader".into(), committed: false, topics: vec![0], group: None }],
             elr: true,
-            ..Cast::default()
         };
         let mut h = Self {
             cast,

@@ -1,0 +1,98 @@
+//! Flink in a scenario ready to run: the cluster, keyed tables, jobs as graphs.
+
+use super::data::Column;
+use super::keys::Config;
+use model::base::{Millis, Nanos, TopicId};
+use model::flink::runtime::graph::KeyColumn;
+use model::flink::runtime::operator::OperatorConfig;
+use model::flink::source::Strategy;
+use model::keyed_table::KeyColumns;
+
+/// A Flink cluster.
+#[derive(Clone, Debug)]
+pub struct Flink {
+    /// The JobManager's machine, by place in [`Scenario::machines`](super::data::Scenario::machines).
+    pub job_manager: usize,
+    /// The machine of each TaskManager.
+    pub task_managers: Vec<usize>,
+    /// Its keys.
+    pub config: Config,
+    /// How long it has been up when the run begins.
+    pub age: Nanos,
+}
+/// A keyed table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Name.
+    pub name: String,
+    /// Its machine, by place in [`Scenario::machines`](super::data::Scenario::machines).
+    pub machine: usize,
+    /// Its primary key.
+    pub key: KeyColumns,
+    /// A column that a statement must not take back.
+    pub version: Option<u8>,
+    /// Work for one row of a statement.
+    pub row: Nanos,
+}
+/// A job: sources, operators and sinks, each after what it takes its input from.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Name.
+    pub name: String,
+    /// Its keys.
+    pub config: Config,
+    /// It begins with the cluster.
+    pub starts: bool,
+    /// With whose state it begins, by place in [`Scenario::jobs`](super::data::Scenario::jobs), and whether that is a savepoint.
+    pub resumes: Option<(usize, bool)>,
+    /// Its graph.
+    pub nodes: Vec<JobNode>,
+}
+/// A node of a job's graph.
+#[derive(Clone, Debug)]
+pub struct JobNode {
+    /// Name.
+    pub name: String,
+    /// What it does.
+    pub kind: NodeKind,
+    /// Whose output it takes, by place in the graph, and whether that is the side output. `None` for a source.
+    pub input: Option<(usize, bool)>,
+    /// Subtasks.
+    pub parallelism: u16,
+    /// Work for one record.
+    pub record: Nanos,
+    /// Columns of what it hands on.
+    pub columns: Vec<Column>,
+}
+impl JobNode {
+    /// Whether it is an end of the graph.
+    pub const fn is_sink(&self) -> bool {
+        matches!(self.kind, NodeKind::Sink { .. } | NodeKind::Upsert(_))
+    }
+}
+/// What a node of a job's graph does.
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// Reads a topic.
+    Source {
+        /// The topic.
+        topic: TopicId,
+        /// The consumer's keys.
+        config: Config,
+        /// How event time passes: strategy and idle timeout.
+        watermarks: Option<(Strategy, Option<Millis>)>,
+    },
+    /// Computes, keyed or not.
+    Operator(OperatorConfig, Option<KeyColumn>),
+    /// Writes a topic.
+    Sink {
+        /// The topic.
+        topic: TopicId,
+        /// Its keys.
+        config: Config,
+        /// The producer's keys.
+        producer: Config,
+    },
+    /// Upserts into a table, by place in [`Scenario::tables`](super::data::Scenario::tables).
+    Upsert(usize),
+}
