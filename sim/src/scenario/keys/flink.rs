@@ -45,7 +45,7 @@ pub const FLINK: &[Key] = &[
     key("pekko.ask.timeout", &["akka.ask.timeout"], FC, time(1), "10 s", "13, C5a"),
     key("taskmanager.numberOfTaskSlots", &[], FC, Int(1, 64), "1", "13, R1.2"),
     key("slot.request.timeout", &[], FC, time(1), "5 min", "13, R1.4"),
-    key("high-availability.type", &["high-availability"], FC, Word(HA), "NONE", "HighAvailabilityOptions"),
+    key("high-availability.type", &[], FC, Word(HA), "NONE", "HighAvailabilityOptions"),
     // A job.
     key("parallelism.default", &[], FJ, Int(1, 64), "1", "CoreOptions"),
     key("pipeline.max-parallelism", &[], FJ, Int(-1, 32_768), "-1", "13, 1.3"),
@@ -60,7 +60,7 @@ pub const FLINK: &[Key] = &[
     key("execution.checkpointing.num-retained", &["state.checkpoints.num-retained"], FJ, Int(1, INT), "1", "13"),
     key("execution.checkpointing.checkpoints-after-tasks-finish", &[], FJ, Flag, "true", "13"),
     key("execution.checkpointing.externalized-checkpoint-retention", &[], FJ, Word(RETENTION), "NO_EXTERNALIZED_CHECKPOINTS", "13"),
-    key("restart-strategy.type", &["restart-strategy"], FJ, Word(STRATEGIES), "default", "13: exponential-delay with checkpointing, none without"),
+    key("restart-strategy.type", &[], FJ, Word(STRATEGIES), "default", "13: exponential-delay with checkpointing, none without"),
     key("restart-strategy.fixed-delay.attempts", &[], FJ, Int(0, INT), "1", "13"),
     key("restart-strategy.fixed-delay.delay", &[], FJ, time(0), "1 s", "13"),
     key("restart-strategy.failure-rate.max-failures-per-interval", &[], FJ, Int(0, INT), "1", "13"),
