@@ -22,6 +22,19 @@ pub struct Family {
     pub run: fn(&Value, Fixes) -> Outcome,
 }
 
+/// A whole number of a recording; 0 where there is none.
+pub fn int(value: &Value) -> i64 {
+    value.as_i64().unwrap_or(0)
+}
+/// A text of a recording; empty where there is none.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+/// A list of a recording; empty where there is none.
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
 /// Compares item by item; the message names the first that differs.
 pub fn compare(recorded: &[Value], mut got: impl FnMut(usize) -> Value) -> Outcome {
     for (i, want) in recorded.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Operations of clients in the recordings of iceberg, and what the recordings call things.
 
-use crate::run_iceberg::{Rig, int, list, text};
+use crate::harness::{int, list, text};
+use crate::run_iceberg::Rig;
 use model::base::Millis;
 use model::store::iceberg::{
     Change, ChangeKind, Commit, Content, DataFile, Exception, ExpireSnapshots, Expiry, FileName, Files, Filter,

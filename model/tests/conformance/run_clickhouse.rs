@@ -1,6 +1,6 @@
 //! Runner of clickhouse: tables of the MergeTree family, deduplicated inserts, materialized views.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list, text};
 use model::base::{Domain, EventTime, Fixes, Ghost, Row, Streams};
 use model::store::clickhouse::{
     AggregateStates, Changed, Column, DeduplicateInsert, InsertSettings, MergeTree, Part, PartitionBy, PartitionId,
@@ -11,16 +11,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type Table = MergeTree<Row, RowEngine>;
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 /// Days since 1970 of `YYYY-MM-DD`, and back.
 fn day(date: &str) -> Option<i64> {

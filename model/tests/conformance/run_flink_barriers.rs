@@ -1,20 +1,10 @@
 //! Runner of flink-checkpoint/barriers and two_input: senders, and the input side of a task.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list, text};
 use model::base::{Fixes, Millis};
 use model::flink::barrier::{Barrier, BarrierKind, Buffer, Mode, Notice, Polled, Sender, TaskInput};
 use model::flink::checkpoint::CheckpointId;
 use serde_json::{Value, json};
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 /// The task and those who send to it. A record is the index of the item that sent it.
 struct Rig {

@@ -1,6 +1,6 @@
 //! Runner of flink-checkpoint/coordinator.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list, text};
 use model::base::{Fixes, Millis};
 use model::flink::checkpoint::{
     CheckpointConfig, CheckpointCoordinator, CheckpointId, Effect, Kind, Reason, Task, TaskIndex, TaskState,
@@ -8,15 +8,6 @@ use model::flink::checkpoint::{
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 fn reason(value: &Value) -> Reason {
     Reason::of_name(text(value)).expect("a reason that Flink knows")
 }

@@ -1,6 +1,6 @@
 //! Runner of flink-kafka/kafka_eo: writers and committers of a Kafka sink, against the transaction coordinator.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list};
 use model::base::{BrokerId, Fixes, Millis, ProducerEpoch, ProducerId, TopicPartition};
 use model::flink::checkpoint::CheckpointId;
 use model::flink::kafka::{CommitException, KafkaCommittable, KafkaWriterState, OpenTransaction, TransactionalName};
@@ -24,13 +24,6 @@ const TOKEN: Token = Token(0);
 const ME: BrokerId = BrokerId(1);
 /// `transaction.abort.timed.out.transaction.cleanup.interval.ms`: the coordinator notices at most so much later.
 const NOTICED: Millis = Millis(10_000);
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 struct Ids(i64);
 impl ProducerIdManager for Ids {

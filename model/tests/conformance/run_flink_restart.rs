@@ -1,22 +1,12 @@
 //! Runners of flink-checkpoint/restart and heartbeat.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list, text};
 use model::base::{Fixes, Millis};
 use model::flink::failover::{Edge, PartitionType, Pattern, TaskId, Topology};
 use model::flink::heartbeat::{Beat, Call, HeartbeatConfig, HeartbeatManager};
 use model::flink::restart::{RestartStrategy, Restarts};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 /// Runs one vector of flink-checkpoint/restart.
 pub fn restart(vector: &Value, _fixes: Fixes) -> Outcome {

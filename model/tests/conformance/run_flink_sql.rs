@@ -1,6 +1,6 @@
 //! Runners of flink: window aggregates of SQL (sql, sql_parallel, and those of restore), with the late filter beside them.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, text};
 use crate::run_flink_windows::{Content, data_stream};
 use model::base::{Fixes, Millis};
 use model::flink::operator::{
@@ -8,13 +8,6 @@ use model::flink::operator::{
 };
 use model::flink::watermark::{Emitter, Signal, SqlAssigner, Valve};
 use serde_json::{Value, json};
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
 
 /// The operator that owns the windows.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Runners of flink-checkpoint/repartition and timers.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list, text};
 use model::base::Fixes;
 use model::flink::kafka::split_owner;
 use model::flink::key_groups::{key_group, range_of};
@@ -9,16 +9,6 @@ use model::flink::timers::{TimerState, Timers};
 use model::kafka::placement::string_hash;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 /// Runs one vector of flink-checkpoint/repartition.
 pub fn repartition(vector: &Value, _fixes: Fixes) -> Outcome {

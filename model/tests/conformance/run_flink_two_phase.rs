@@ -1,6 +1,6 @@
 //! Runner of flink-checkpoint/two_phase: pairs of writer and committer.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list};
 use model::base::Fixes;
 use model::flink::checkpoint::CheckpointId;
 use model::flink::sink::{
@@ -9,13 +9,6 @@ use model::flink::sink::{
 use model::flink::state::{ListState, Mode, repartition};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 struct Pair {
     writer: WriterGuard,

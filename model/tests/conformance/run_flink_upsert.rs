@@ -1,17 +1,11 @@
 //! Runner of flink-kafka/upsert.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, text};
 use model::base::Fixes;
 use model::flink::kafka::{KeyedRecord, UpsertBuffer, UpsertSource, record};
 use model::flink::operator::{GroupCount, RowKind};
 use serde_json::{Value, json};
 
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
 const KINDS: [(RowKind, &str); 4] =
     [(RowKind::Insert, "+I"), (RowKind::UpdateBefore, "-U"), (RowKind::UpdateAfter, "+U"), (RowKind::Delete, "-D")];
 fn kind(name: &str) -> Option<RowKind> {

@@ -1,18 +1,12 @@
 //! Runners of flink: valve, splits, idleness, bounded.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, text};
 use model::base::{Fixes, Millis};
 use model::flink::watermark::{
     BoundedOutOfOrderness, Emitter, Idleness, Inputs, Multiplexer, Signal, SqlAssigner, Valve,
 };
 use serde_json::{Value, json};
 
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
 fn items(vector: &Value) -> impl Iterator<Item = (usize, &Value)> {
     vector["input"].as_array().into_iter().flatten().enumerate()
 }

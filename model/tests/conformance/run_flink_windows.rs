@@ -1,18 +1,12 @@
 //! Runners of flink: windows of the DataStream API (tumbling, sliding, session, multi_source), and deduplication.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, text};
 use crate::run_flink_sql::pane_shown;
 use model::base::Fixes;
 use model::flink::operator::{Accumulator, Assigner, KeepFirst, Late, Pane, RowKind, WindowOperator};
 use model::flink::watermark::{Signal, Valve};
 use serde_json::{Value, json};
 
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
 fn items(vector: &Value) -> impl Iterator<Item = (usize, &Value)> {
     vector["input"].as_array().into_iter().flatten().enumerate()
 }

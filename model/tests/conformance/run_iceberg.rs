@@ -1,6 +1,6 @@
 //! Runner of iceberg: committers of Flink's sinks and other clients on one table, with a catalog that fails as it is told.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list, text};
 use crate::iceberg_client::{Names, operation};
 use crate::iceberg_view::View;
 use model::base::{Fixes, Millis, Row};
@@ -14,16 +14,6 @@ use model::store::iceberg::{
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-pub(crate) fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-pub(crate) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-pub(crate) fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
 
 /// The operators of IcebergSink that commit.
 pub(crate) struct SinkV2 {

@@ -5,7 +5,7 @@
 //! recorder waited for a record that did not come. A run is right if some answer to these gives what was recorded, the same for
 //! the whole vector. The record of the last item may be missing from a recording that ended before it came.
 
-use crate::harness::{Outcome, compare_lists};
+use crate::harness::{Outcome, compare_lists, int, list, text};
 use model::base::{Fixes, Millis};
 use model::flink::kafka::split_owner;
 use model::flink::operator::{Accumulator, Pane, Slices, Window, WindowAggregate, WindowAggregateState};
@@ -27,16 +27,6 @@ struct Unknown {
     offsets_late: bool,
     /// For a record that does not come.
     wait: Millis,
-}
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or(0)
-}
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 #[derive(Clone, Debug, Default)]
