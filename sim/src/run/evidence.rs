@@ -30,6 +30,12 @@ pub(super) fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_
     topics.flat_map(|(t, topic)| (0..t.partitions).map(move |partition| TopicPartition::new(topic, partition)))
 }
 
+/// A partition at the node that leads it by this metadata.
+fn led<'r>(run: &'r Run, image: &MetadataImage, tp: TopicPartition) -> Option<&'r Partition> {
+    let leader = image.partition(tp)?.leader;
+    nodes(run).find(|(id, ..)| *id == leader).and_then(|n| n.2.partitions().get(tp))
+}
+
 /// Whether every reader has been given everything that is committed, every leader has committed everything, and no
 /// transaction is open.
 pub(super) fn caught_up(run: &Run) -> bool {
@@ -37,12 +43,7 @@ pub(super) fn caught_up(run: &Run) -> bool {
     let ended = nodes(run).all(|(_, _, n)| !n.transaction_coordinator().state().any_prepared());
     ended
         && partitions(run).all(|tp| {
-            let leader = image.partition(tp).map(|r| r.leader);
-            let Some(partition) =
-                nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp))
-            else {
-                return false;
-            };
+            let Some(partition) = led(run, image, tp) else { return false };
             let log = partition.log();
             partition.is_leader()
                 && log.high_watermark() == log.end()
@@ -65,9 +66,7 @@ pub(super) fn gatekeepers_behind(run: &Run) -> Vec<(TopicPartition, String)> {
     for (gatekeeper, instances) in run.scenario.gatekeepers.iter().zip(&run.stage.gatekeepers) {
         let up: Vec<_> = instances.iter().filter_map(|p| run.world.process(*p).and_then(Actor::gatekeeper)).collect();
         for tp in run.scenario.partitions_of(&gatekeeper.consumer.topics).iter().copied() {
-            let leader = image.partition(tp).map(|r| r.leader);
-            let log = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp));
-            let Some(end) = log.map(|p| p.log().last_stable()) else { continue };
+            let Some(end) = led(run, image, tp).map(|p| p.log().last_stable()) else { continue };
             let at = up.iter().filter_map(|g| g.position(tp)).max();
             if at.is_none_or(|at| at < end) {
                 behind.push((tp, format!("{} of {tp} stands at {at:?} of {end}", gatekeeper.name)));
@@ -117,10 +116,8 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
         for node in &job.nodes {
             let NodeKind::Source { topic, config, .. } = &node.kind else { continue };
             for tp in run.scenario.partitions_of(&[*topic]).iter().copied() {
-                let leader = image.and_then(|i| i.partition(tp)).map(|r| r.leader);
-                let log = nodes(run).find(|(id, ..)| Some(*id) == leader).and_then(|n| n.2.partitions().get(tp));
+                let Some(log) = image.and_then(|i| led(run, i, tp)).map(Partition::log) else { continue };
                 let committed = config.word("isolation.level") == "read_committed";
-                let Some(log) = log.map(Partition::log) else { continue };
                 let end = if committed { log.last_stable() } else { log.high_watermark() };
                 let splits = task_managers.iter().flat_map(|t| t.splits());
                 let at = splits.filter(|(id, split)| *id == JobId(number) && split.tp == tp).find_map(|(_, s)| s.next);

@@ -36,8 +36,8 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
     let mut judge = run.seen.judge.clone();
     let evidence = evidence::gather(run);
     let findings = judge.settle(&evidence);
-    let results = judge.results.settle(&evidence);
-    judge.layer.counts.extend(results.layers.clone());
+    let mut results = judge.results.settle(&evidence);
+    judge.layer.counts.append(&mut results.layers);
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
     let mut outcome = Outcome {
         schema: SCHEMA,
@@ -134,7 +134,9 @@ const fn scope(s: Scopes) -> Scope {
 /// How many wrong results of a reader stand in the outcome.
 const FIRST_WRONG: usize = 10;
 fn values(run: &Run, results: &Results) -> BTreeMap<String, Value> {
-    let texts = texts(run);
+    // To find the texts again an events file is read once more: only where one is to be shown.
+    let shows_keys = results.values.values().any(|b| !b.wrong.is_empty());
+    let texts = if shows_keys { texts(run) } else { BTreeMap::new() };
     let wrong = |w: &Wrong| WrongResult {
         window_end: w.window_end,
         key: texts.get(&w.key).cloned().unwrap_or_else(|| w.key.to_string()),

@@ -74,7 +74,8 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
 /// checkpoint that has begun before completes, and the next.
 pub(super) fn quiet(scenario: &Scenario) -> Nanos {
     let longest = scenario.jobs.iter().map(|j| j.config.ms("execution.checkpointing.interval")).max();
-    nanos(longest.unwrap_or(Millis::ZERO)) + nanos(longest.unwrap_or(Millis::ZERO)) + Nanos::secs(2)
+    let longest = longest.unwrap_or(Millis::ZERO);
+    nanos(longest + longest) + Nanos::secs(2)
 }
 
 fn submission(job: &Job) -> Submission {

@@ -183,43 +183,45 @@ impl ResultLaw {
                 &together.flat_map(|(_, emitted)| emitted).map(|(key, item)| (*key, *item)).collect();
             let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
             expected[sink.node].iter().for_each(|i| *wanted.entry(*i).or_default() += 1);
-            let topic = match &sink.into {
-                Into::Topic(topic) => *topic,
+            // What it has written, and what each that reads it was given; a table is read as it stands.
+            let (name, stored) = match &sink.into {
+                Into::Topic(topic) => (&end.topics[usize::from(*topic)].name, in_topic(end, *topic)),
                 Into::Table(table, name) => {
                     let rows = end.tables.get(usize::from(*table)).map_or(&[][..], Vec::as_slice);
-                    let rows: Vec<_> = rows.iter().map(Item::of).collect();
-                    let held = count(&wanted, rows.iter().copied());
-                    if let Some(amount) = sink.amount {
-                        results.values.insert(name.clone(), billing(&wanted, &rows, amount));
-                    }
-                    let state = state_holds(&wanted, emitted, &held);
-                    let (sink_holds, reader) = (held.exact(), held.exact());
-                    results.scopes.insert(sink.name.clone(), Scopes { state, sink: sink_holds, reader });
-                    results.layers.insert(name.clone(), held);
-                    continue;
+                    (name, rows.iter().map(Item::of).collect())
                 }
             };
-            let stored = end.replicas.keys().filter(|tp| tp.topic.0 == topic).flat_map(|tp| {
-                let (readable, _) = end.readable(*tp);
-                readable.into_iter().flat_map(|e| e.batch.rows.iter().map(Item::of).collect::<Vec<_>>())
-            });
-            let of_topic = count(&wanted, stored);
-            let state = state_holds(&wanted, emitted, &of_topic);
+            let readers: Vec<(&String, &[Item])> = match &sink.into {
+                Into::Topic(topic) => {
+                    let readers = end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(topic));
+                    let given = |number| self.given.get(&(number, *topic)).map_or(&[][..], Vec::as_slice);
+                    readers.map(|(info, number)| (&info.name, given(number))).collect()
+                }
+                Into::Table(_, name) => vec![(name, &stored[..])],
+            };
+            let of_store = count(&wanted, stored.iter().copied());
+            let state = state_holds(&wanted, emitted, &of_store);
             let mut reader = true;
-            for (info, number) in end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(&topic)) {
-                let given = self.given.get(&(number, topic)).map_or(&[][..], Vec::as_slice);
+            for (name, given) in readers {
                 let of_reader = count(&wanted, given.iter().copied());
                 reader &= of_reader.exact();
                 if let Some(amount) = sink.amount {
-                    results.values.insert(info.name.clone(), billing(&wanted, given, amount));
+                    results.values.insert(name.clone(), billing(&wanted, given, amount));
                 }
-                results.layers.insert(info.name.clone(), of_reader);
+                results.layers.insert(name.clone(), of_reader);
             }
-            results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_topic.exact(), reader });
-            results.layers.insert(end.topics[usize::from(topic)].name.clone(), of_topic);
+            results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_store.exact(), reader });
+            results.layers.insert(name.clone(), of_store);
         }
         results
     }
+}
+
+/// Rows that a topic holds for readers of committed data.
+fn in_topic(end: &Evidence<'_>, topic: u16) -> Vec<Item> {
+    let partitions = end.replicas.keys().filter(|tp| tp.topic.0 == topic);
+    let entries = partitions.flat_map(|tp| end.readable(*tp).0);
+    entries.flat_map(|e| e.batch.rows.iter().map(Item::of).collect::<Vec<_>>()).collect()
 }
 
 /// Whether what the operator with state handed on last is what is wanted. Where nothing with state stands above the sink, what

@@ -3,8 +3,8 @@
 //! A run waits for the timeout of what a dead application has left open. What the coordinator knows and can still end is late;
 //! what it does not know is ended by nobody.
 
-use super::{History, at_odds, histories};
-use crate::judge::{Evidence, Excuse, Findings, Law, Violation};
+use super::{History, add, at_odds, histories};
+use crate::judge::{Evidence, Findings, Law};
 use crate::world::Observer;
 use model::base::{Offset, ProducerId, TopicPartition};
 use model::kafka::coordinator::transaction::{TransactionLogValue, TransactionState as S};
@@ -56,7 +56,7 @@ impl Law for HangingLaw {
             if matches!(last.state, S::PrepareCommit | S::PrepareAbort) {
                 let name = end.cast.producers.get(history.id as usize).map_or("?", String::as_str);
                 let text = format!("{name}: {:?} is in the log, and its end is not", last.state);
-                add(end, findings, "prepared-stands", at_odds(end, history, None), history.log, text);
+                add::<HangingLaw>(end, findings, "prepared-stands", at_odds(end, history, None), history.log, text);
             }
         }
         let events = |tp: &TopicPartition| end.topics.get(usize::from(tp.topic.0)).is_some_and(|t| t.events);
@@ -71,20 +71,8 @@ impl Law for HangingLaw {
                 let rule = if last.is_some_and(|l| covers(l, tp)) { "lso-stands" } else { "I-29" };
                 let excuse = history.map_or_else(|| end.excuses.loss(tp, None), |h| at_odds(end, h, Some(tp)));
                 let text = format!("{tp}: a transaction of producer {producer} is open since offset {from}");
-                add(end, findings, rule, excuse, tp, text);
+                add::<HangingLaw>(end, findings, rule, excuse, tp, text);
             }
         }
     }
-}
-
-fn add(
-    end: &Evidence<'_>,
-    findings: &mut Findings,
-    rule: &'static str,
-    excuse: Option<Excuse>,
-    tp: TopicPartition,
-    text: String,
-) {
-    let (at, law, event) = (end.now, HangingLaw::NAME, None);
-    findings.add_with(law, rule, excuse, || Violation { at, law, rule, text, excuse, tp: Some(tp), event });
 }

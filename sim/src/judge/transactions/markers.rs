@@ -3,8 +3,8 @@
 //! Markers of one transaction may be written twice, after a failover; never of the other kind, never without a decision, and
 //! an end is in the log only when every partition has its marker.
 
-use super::{History, at_odds, histories};
-use crate::judge::{Evidence, Excuse, Findings, Law, Violation};
+use super::{History, add, at_odds, histories};
+use crate::judge::{Evidence, Findings, Law};
 use crate::world::Observer;
 use model::base::{ProducerEpoch, ProducerId, TopicPartition};
 use model::kafka::coordinator::transaction::TransactionState as S;
@@ -52,7 +52,7 @@ impl Law for MarkerLaw {
                         "{tp}: {times} transactions of producer {producer} epoch {epoch} ended with {}, and it has {found} such markers",
                         word(commit)
                     );
-                    add(end, findings, "I-24", at_odds(end, history, Some(tp)), tp, text);
+                    add::<MarkerLaw>(end, findings, "I-24", at_odds(end, history, Some(tp)), tp, text);
                 }
             }
         }
@@ -61,7 +61,7 @@ impl Law for MarkerLaw {
             let text =
                 format!("{tp}: a {} marker of producer {producer} epoch {epoch} that nobody decided", word(commit));
             let of = histories.iter().find(|h| h.records.iter().any(|r| r.producer == producer));
-            add(end, findings, "I-23", of.and_then(|h| at_odds(end, h, Some(tp))), tp, text);
+            add::<MarkerLaw>(end, findings, "I-23", of.and_then(|h| at_odds(end, h, Some(tp))), tp, text);
         }
     }
 }
@@ -94,16 +94,4 @@ fn decisions(history: &History) -> (BTreeSet<Kind>, BTreeMap<Kind, u64>) {
         }
     }
     (allowed, demanded)
-}
-
-fn add(
-    end: &Evidence<'_>,
-    findings: &mut Findings,
-    rule: &'static str,
-    excuse: Option<Excuse>,
-    tp: TopicPartition,
-    text: String,
-) {
-    let (at, law, event) = (end.now, MarkerLaw::NAME, None);
-    findings.add_with(law, rule, excuse, || Violation { at, law, rule, text, excuse, tp: Some(tp), event });
 }

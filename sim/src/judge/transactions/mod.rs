@@ -11,7 +11,7 @@ pub use hanging::HangingLaw;
 pub use markers::MarkerLaw;
 pub use states::StateLaw;
 
-use super::{Evidence, Excuse};
+use super::{Evidence, Excuse, Findings, Law, Violation};
 use model::base::TopicPartition;
 use model::kafka::coordinator::transaction::{TransactionLogRecord, TransactionLogValue, from_batch};
 use std::collections::BTreeMap;
@@ -49,4 +49,17 @@ fn histories(end: &Evidence<'_>) -> Vec<History> {
 fn at_odds(end: &Evidence<'_>, history: &History, tp: Option<TopicPartition>) -> Option<Excuse> {
     let lost = |tp| end.excuses.loss(tp, None);
     lost(history.log).or_else(|| tp.and_then(lost)).or_else(|| end.excuses.stopped(history.id))
+}
+
+/// A finding of a law about a partition.
+fn add<L: Law>(
+    end: &Evidence<'_>,
+    findings: &mut Findings,
+    rule: &'static str,
+    excuse: Option<Excuse>,
+    tp: TopicPartition,
+    text: String,
+) {
+    let (at, law, event) = (end.now, L::NAME, None);
+    findings.add_with(law, rule, excuse, || Violation { at, law, rule, text, excuse, tp: Some(tp), event });
 }
