@@ -82,6 +82,12 @@ impl Planned {
     }
 }
 
+/// When event `n` is made; `None` after the last.
+fn made_at(settings: &Shopping, n: u32) -> Option<SimTime> {
+    let at = SimTime(u64::from(n) * 1_000_000_000 / u64::from(settings.rate.max(1)));
+    (n < settings.max_events && at.0 < settings.duration.0).then_some(at)
+}
+
 /// Bytes of the key of a session.
 pub fn session_key(session: u64) -> Vec<u8> {
     format!("shopper-{session:04}").into_bytes()
@@ -93,31 +99,58 @@ const RESEND_WITHIN: Nanos = Nanos::secs(1);
 /// What shoppers do, out of 100.
 const KINDS: [(u64, u8); 4] = [(70, 0), (88, 1), (95, 2), (100, 3)];
 
-/// A stream for each purpose.
+/// A stream for each purpose. What every event draws comes from two, a word each: who and how much, and of what class; so
+/// that no share moves the former. The bases in the latter's word are the same in every scenario.
 #[derive(Clone, Debug)]
 struct Draws {
-    session: Stream,
+    event: Stream,
     class: Stream,
     late_by: Stream,
     hold: Stream,
-    resent: Stream,
     resend_after: Stream,
-    bytes: Stream,
-    kind: Stream,
     cents: Stream,
+}
+
+/// Sessions by weight.
+#[derive(Clone, Debug)]
+struct Ranks {
+    /// Cumulated weights by rank.
+    sums: Arc<[u64]>,
+    /// Where to begin to look, by the upper bits of what was drawn: a few ranks before the one that is meant.
+    first: Arc<[u32]>,
+    shift: u32,
+}
+impl Ranks {
+    fn new(sums: Arc<[u64]>) -> Self {
+        let total = sums[sums.len() - 1];
+        let entries = 2 * sums.len().next_power_of_two() as u64;
+        let shift = (total.ilog2() + 1).saturating_sub(entries.ilog2());
+        let first = (0..=(total - 1) >> shift).map(|n| sums.partition_point(|sum| *sum <= n << shift) as u32).collect();
+        Self { sums, first, shift }
+    }
+    fn total(&self) -> u64 {
+        self.sums[self.sums.len() - 1]
+    }
+    /// The rank whose weight holds `drawn`, one of `0..total`.
+    #[inline]
+    fn of(&self, drawn: u64) -> usize {
+        let first = self.first[(drawn >> self.shift) as usize] as usize;
+        first + self.sums[first..].iter().take_while(|sum| **sum <= drawn).count()
+    }
 }
 
 /// The generator: an iterator over sends in order. Clone it to fork a run.
 #[derive(Clone, Debug)]
 pub struct Shoppers {
     settings: Arc<Shopping>,
-    /// Cumulated weights of sessions by rank.
-    weights: Arc<[u64]>,
+    ranks: Ranks,
     /// Key of the session of each rank.
     keys: Arc<[u64]>,
     draws: Draws,
     /// Events made so far.
     made: u32,
+    /// When the next one is made; `None` after the last.
+    next_made: Option<SimTime>,
     /// Sends given out so far.
     sent: u32,
     /// An event that was sent on time: before it nothing can be late, for lateness is against what was sent earlier.
@@ -139,38 +172,27 @@ impl Shoppers {
         let mut keys: Vec<_> = (0..u64::from(sessions)).map(|s| KeyHash::of(&session_key(s)).pack()).collect();
         draw("rank").shuffle(&mut keys);
         let draws = Draws {
-            session: draw("session"),
+            event: draw("event"),
             class: draw("class"),
             late_by: draw("late-by"),
             hold: draw("hold"),
-            resent: draw("resent"),
             resend_after: draw("resend-after"),
-            bytes: draw("bytes"),
-            kind: draw("kind"),
             cents: draw("cents"),
         };
-        let weights = weights.collect();
-        Self { settings, weights, keys: keys.into(), draws, made: 0, sent: 0, begun: false, waiting: BinaryHeap::new() }
-    }
-
-    /// When event `n` is made.
-    fn made_at(&self, n: u32) -> SimTime {
-        SimTime(u64::from(n) * 1_000_000_000 / u64::from(self.settings.rate.max(1)))
-    }
-    /// When the next event is made; `None` after the last.
-    fn next_made(&self) -> Option<SimTime> {
-        let at = self.made_at(self.made);
-        (self.made < self.settings.max_events && at.0 < self.settings.duration.0).then_some(at)
+        let ranks = Ranks::new(weights.collect());
+        let next_made = made_at(&settings, 0);
+        let (keys, waiting) = (keys.into(), BinaryHeap::new());
+        Self { settings, ranks, keys, draws, made: 0, next_made, sent: 0, begun: false, waiting }
     }
 
     fn make(&mut self, at: SimTime) -> (Planned, Option<Nanos>) {
         const MILLION: u64 = 1_000_000;
         let s = &self.settings;
         let d = &mut self.draws;
-        let total = self.weights[self.weights.len() - 1];
-        let drawn = d.session.below(total);
-        let key = self.keys[self.weights.partition_point(|sum| *sum <= drawn)];
-        let class = d.class.below(MILLION);
+        let (mut who, mut what) = (d.event.digits(), d.class.digits());
+        let key = self.keys[self.ranks.of(who.below(self.ranks.total()))];
+        let bytes = who.between(u64::from(s.payload.0), u64::from(s.payload.1)) as u32;
+        let class = what.below(MILLION);
         let (poison, late) = (u64::from(s.poison), u64::from(s.late));
         let is_poison = class < poison;
         let is_late = !is_poison && class < poison + late && self.begun;
@@ -180,17 +202,17 @@ impl Shoppers {
             most if is_held && most > 0 => Nanos(d.hold.between(1, most)),
             _ => Nanos::ZERO,
         };
-        let drawn = d.kind.below(100);
+        // Drawn here and not when it is sent, so that the order of sending has no part in it.
+        let resend = what.below(MILLION) < u64::from(s.resent) && !is_poison;
+        let resend = resend.then(|| Nanos(d.resend_after.between(1, RESEND_WITHIN.0)));
+        let drawn = what.below(100);
         let kind = KINDS.iter().find(|(below, _)| drawn < *below).map_or(0, |k| k.1);
         let cents = if kind == 3 { d.cents.between(199, 29_999) as i64 } else { 0 };
-        let bytes = d.bytes.between(u64::from(s.payload.0), u64::from(s.payload.1)) as u32;
         self.begun |= !is_poison && !is_late && held == Nanos::ZERO;
         let event_time = EventTime(EPOCH.0 + at.millis().0 - (late_by.0 / 1_000_000) as i64);
         let event_id = i64::from(self.made);
         self.made += 1;
-        // Drawn here and not when it is sent, so that the order of sending has no part in it.
-        let resend = !is_poison && d.resent.below(MILLION) < u64::from(s.resent);
-        let resend = resend.then(|| Nanos(d.resend_after.between(1, RESEND_WITHIN.0)));
+        self.next_made = made_at(s, self.made);
         let at = at + held;
         let event = Planned {
             at,
@@ -215,18 +237,18 @@ impl Iterator for Shoppers {
     fn next(&mut self) -> Option<Planned> {
         // Whatever is made later is also sent later than the time it is made at.
         let (mut event, resend) = loop {
-            match (self.next_made(), self.waiting.peek()) {
-                (Some(at), Some(Reverse(first))) if first.0.at < at => break self.waiting.pop()?.0,
-                (Some(at), _) => {
+            let first = self.waiting.peek().map(|Reverse(first)| first.0.at);
+            match self.next_made {
+                Some(at) if first.is_none_or(|first| first >= at) => {
                     let event = self.make(at);
-                    // Mostly nothing is sent before it: then it need not wait.
-                    let first = self.waiting.peek().is_none_or(|Reverse(first)| event < *first);
-                    if first && self.next_made().is_none_or(|next| event.0.at < next) {
+                    // Mostly nothing is sent before it, or with it: then it need not wait.
+                    let is_before = |other: Option<SimTime>| other.is_none_or(|other| event.0.at < other);
+                    if is_before(first) && is_before(self.next_made) {
                         break event;
                     }
                     self.waiting.push(Reverse(event));
                 }
-                (None, _) => break self.waiting.pop()?.0,
+                _ => break self.waiting.pop()?.0,
             }
         };
         event.number = self.sent;
@@ -279,6 +301,23 @@ mod tests {
         all.iter().for_each(|e| *by_key.entry(e.key).or_insert(0) += 1);
         let most = by_key.into_values().max().unwrap();
         assert!((4_500..=6_000).contains(&most), "1/H(200) = 17 %: {most}");
+    }
+
+    #[test]
+    fn a_rank_is_found_as_by_looking_at_all() {
+        for sessions in [1, 2, 3, 200, 257, 5_000] {
+            for weight in [|_: u64| 1, |rank: u64| (1 << 32) / rank] {
+                let sums = (1..=sessions).scan(0, |sum, rank| {
+                    *sum += weight(rank);
+                    Some(*sum)
+                });
+                let ranks = Ranks::new(sums.collect());
+                let edges = ranks.sums.iter().flat_map(|sum| [sum - 1, *sum]).filter(|drawn| *drawn < ranks.total());
+                for drawn in edges.chain([0]) {
+                    assert_eq!(ranks.of(drawn), ranks.sums.partition_point(|sum| *sum <= drawn));
+                }
+            }
+        }
     }
 
     #[test]

@@ -66,10 +66,11 @@ impl Row {
 impl Feed for Row {
     fn feed(&self, chain: &mut Chain) {
         // All but the ghost. The raw span is fed as a length; its bytes are in the batch's digest.
-        chain.halves(self.bytes, self.raw.len);
-        chain.i64(self.time.0);
-        chain.u64(self.key);
-        self.cols.iter().for_each(|c| chain.i64(*c));
+        let [a, b, c, d] = self.cols.map(|col| col as u64);
+        chain.pair(self.time.0 as u64, u64::from(self.bytes) << 32 | u64::from(self.raw.len));
+        chain.pair(self.key, a);
+        chain.pair(b, c);
+        chain.u64(d);
     }
 }
 
@@ -87,13 +88,6 @@ impl ProducerTag {
     /// Not idempotent.
     pub const NONE: Self = Self { id: ProducerId::NONE, epoch: ProducerEpoch::NONE, base_sequence: Sequence::NONE };
 }
-impl Feed for ProducerTag {
-    fn feed(&self, chain: &mut Chain) {
-        self.id.feed(chain);
-        chain.halves(u32::from(self.epoch.0 as u16), self.base_sequence.0 as u32);
-    }
-}
-
 /// End of a transaction in a partition (`EndTransactionMarker`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
@@ -215,15 +209,16 @@ impl Batch {
 }
 impl Feed for Batch {
     fn feed(&self, chain: &mut Chain) {
-        self.producer.feed(chain);
-        chain.halves(self.records, self.bytes);
         let kind = match self.kind {
             BatchKind::Plain => 0,
             BatchKind::Transactional => 1,
             BatchKind::Control(Marker { commit: false, .. }) => 2,
             BatchKind::Control(Marker { commit: true, .. }) => 3,
         };
-        chain.u8(kind);
+        let ProducerTag { id, epoch, base_sequence } = self.producer;
+        id.feed(chain);
+        chain.halves(kind << 16 | u32::from(epoch.0 as u16), base_sequence.0 as u32);
+        chain.halves(self.records, self.bytes);
         chain.u64(self.content);
     }
 }

@@ -68,11 +68,38 @@ impl Stream {
     pub fn jitter(&mut self, base: i64, from: u64, to: u64) -> i64 {
         (i128::from(base) * i128::from(self.between(from, to)) / 1000) as i64
     }
+    /// 64 random bits, to be spent on several draws.
+    #[inline]
+    pub fn digits(&mut self) -> Digits {
+        Digits(self.bits())
+    }
     /// Fisher-Yates.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
+    }
+}
+
+/// A random fraction that is spent digit by digit, each in a base of its own: for draws so frequent that a word for each would
+/// cost more than what is done with it. The product of the bases should stay well below 2^64, for what is left of the
+/// fraction is as many steps coarser; so large a base comes last.
+#[derive(Clone, Copy, Debug)]
+pub struct Digits(u64);
+impl Digits {
+    /// Uniform in `0..n`. Panics if `n` is 0.
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        assert!(n > 0, "an empty range has no member");
+        let product = u128::from(self.0) * u128::from(n);
+        self.0 = product as u64;
+        (product >> 64) as u64
+    }
+    /// Uniform in `low..=high`, which is not all of 64 bits.
+    #[inline]
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        assert!(low <= high);
+        low + self.below(high - low + 1)
     }
 }
 
@@ -88,6 +115,18 @@ mod tests {
         assert_ne!(first, s.stream(Domain::Process, 2, "heartbeat").bits());
         assert_ne!(first, s.stream(Domain::Process, 1, "election").bits());
         assert_ne!(first, s.stream(Domain::Fault, 1, "heartbeat").bits());
+    }
+
+    #[test]
+    fn digits_of_one_word_are_uniform_and_apart() {
+        let mut s = Streams(1).stream(Domain::Workload, 0, "t");
+        let mut seen = [[0u32; 7]; 5];
+        for _ in 0..35_000 {
+            let mut word = s.digits();
+            let (_, a, b) = (word.below(1_000_000), word.below(5), word.between(10, 16));
+            seen[a as usize][b as usize - 10] += 1;
+        }
+        assert!(seen.iter().flatten().all(|n| (850..=1_150).contains(n)), "{seen:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::flow::{Flow, Halt, Stall, Why};
 use super::{Crash, Due, EffectKind, EffectOf, Lifecycle, Message, Observer, What, World};
-use model::base::{Addr, Cx, Disk, Effect, Event, Feed, Input, Lane, Nanos, Port, Process, ProcessId, Wire};
+use model::base::{Addr, Chain, Cx, Disk, Effect, Event, Feed, Input, Lane, Nanos, Port, Process, ProcessId, Wire};
 
 /// An effect with the port whose step had it and what caused it.
 type Leaving<P> = (Port, u64, EffectOf<P>);
@@ -77,7 +77,9 @@ impl<P: Process> World<P> {
             Input::Flushed(file) => self.trace(process, cause, What::Flushed(port, *file)),
             Input::Signal(signal) => self.trace_with(process, cause, What::Signal(port), |c| signal.feed(c)),
             Input::Offer(rows) => {
-                self.trace_with(process, cause, What::Offer(port, rows.len() as u32), |c| rows.feed(c))
+                // Which rows they are; all that is in them is fed when a client seals a batch.
+                let content = |c: &mut Chain| rows.iter().for_each(|row| c.halves(row.bytes, row.cols[0] as u32));
+                self.trace_with(process, cause, What::Offer(port, rows.len() as u32), content)
             }
         };
         let slot = &mut self.slots[process.0 as usize];

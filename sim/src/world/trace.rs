@@ -190,9 +190,10 @@ fn feed_item(
     what: &What,
     content: impl FnOnce(&mut Chain),
 ) {
+    let (kind, port) = what.kind();
     chain.u64(at.0);
-    process.feed(chain);
     chain.u64(cause);
+    chain.halves(process.0, u32::from(port) << 8 | u32::from(kind));
     what.feed(chain);
     content(chain);
 }
@@ -239,94 +240,63 @@ impl<P: Process> World<P> {
     }
 }
 
-impl Feed for What {
+impl What {
+    /// Number of its kind, and the port or kind of event that it is about.
+    #[inline(always)]
+    fn kind(&self) -> (u8, u16) {
+        match *self {
+            Self::Started => (1, 0),
+            Self::Killed => (2, 0),
+            Self::Exited => (3, 0),
+            Self::Message { port, .. } => (4, port.0),
+            Self::Connection { port, .. } => (5, port.0),
+            Self::Wake(port) => (6, port.0),
+            Self::Flushed(port, _) => (7, port.0),
+            Self::Signal(port) => (8, port.0),
+            Self::Offer(port, _) => (9, port.0),
+            Self::Send { .. } => (10, 0),
+            Self::Open(..) => (11, 0),
+            Self::Close(_) => (12, 0),
+            Self::Write(_) => (13, 0),
+            Self::Flush(_) => (14, 0),
+            Self::Work(_) => (15, 0),
+            Self::Deadline(port, _) => (16, port.0),
+            Self::Listen(port, _) => (17, port.0),
+            Self::Shown(..) => (18, 0),
+            Self::Emit(_) => (19, 0),
+            Self::Fault(..) => (20, 0),
+        }
+    }
+    /// The rest of it, in as few words as will do.
     // Where it is called the kind of item is known: one arm is left.
     #[inline(always)]
     fn feed(&self, c: &mut Chain) {
         match *self {
-            Self::Started => c.u8(1),
-            Self::Killed => c.u8(2),
-            Self::Exited => c.u8(3),
-            Self::Message { port, from, conn, name: _, bytes } => {
-                c.u8(4);
-                port.feed(c);
-                from.feed(c);
+            Self::Started | Self::Killed | Self::Exited | Self::Wake(_) | Self::Signal(_) => {}
+            // Whom it is from shows by the connection, which was opened before.
+            Self::Message { conn, bytes, .. } | Self::Send { conn, bytes, .. } => {
                 conn.feed(c);
                 c.u32(bytes);
             }
-            Self::Connection { port, conn, event } => {
-                c.u8(5);
-                port.feed(c);
+            Self::Connection { conn, event, .. } => {
                 conn.feed(c);
                 c.u8(event as u8);
             }
-            Self::Wake(port) => {
-                c.u8(6);
-                port.feed(c);
-            }
-            Self::Flushed(port, file) => {
-                c.u8(7);
-                port.feed(c);
-                file.feed(c);
-            }
-            Self::Signal(port) => {
-                c.u8(8);
-                port.feed(c);
-            }
-            Self::Offer(port, rows) => {
-                c.u8(9);
-                port.feed(c);
-                c.u32(rows);
-            }
-            Self::Send { conn, name: _, bytes } => {
-                c.u8(10);
-                conn.feed(c);
-                c.u32(bytes);
-            }
+            Self::Flushed(_, file) | Self::Write(file) | Self::Flush(file) => file.feed(c),
+            Self::Offer(_, n) | Self::Fault(n, _) => c.u32(n),
             Self::Open(conn, to) => {
-                c.u8(11);
                 conn.feed(c);
                 to.feed(c);
             }
-            Self::Close(conn) => {
-                c.u8(12);
-                conn.feed(c);
-            }
-            Self::Write(file) => {
-                c.u8(13);
-                file.feed(c);
-            }
-            Self::Flush(file) => {
-                c.u8(14);
-                file.feed(c);
-            }
-            Self::Work(d) => {
-                c.u8(15);
-                d.feed(c);
-            }
-            Self::Deadline(port, at) => {
-                c.u8(16);
-                port.feed(c);
-                at.feed(c);
-            }
-            Self::Listen(port, open) => {
-                c.u8(17);
-                port.feed(c);
-                open.feed(c);
-            }
+            Self::Close(conn) => conn.feed(c),
+            Self::Work(d) => d.feed(c),
+            Self::Deadline(_, at) => c.u64(at.map_or(u64::MAX, |at| at.0)),
+            Self::Listen(_, open) => open.feed(c),
             Self::Shown(layer, rows) => {
-                c.u8(18);
                 layer.feed(c);
                 c.u32(rows);
             }
-            Self::Emit(event) => {
-                c.u8(19);
-                event.feed(c);
-            }
-            Self::Fault(n, _) => {
-                c.u8(20);
-                c.u32(n);
-            }
+            Self::Emit(event) => event.feed(c),
         }
     }
 }
