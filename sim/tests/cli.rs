@@ -185,3 +185,34 @@ fn a_trace_is_logged_at_simulated_time_and_written_as_json() {
     let plain = sim(&[&["run"], &SOON[..]].concat());
     assert_eq!(plain.stdout, out.stdout, "looking changes nothing");
 }
+
+#[test]
+fn sweep_varies_values_and_says_how_a_number_is_distributed() {
+    let arguments = ["sweep", "kafka/steady", "--seeds", "2", "--set", "workload.duration=2 s", "--vary"];
+    let vary = [&arguments[..], &["workload.rate=50,100", "--measure", "ledger.events"]].concat();
+    let out = sim(&vary);
+    let lines: Vec<Vec<String>> =
+        text(&out.stdout).lines().map(|l| l.split_whitespace().map(str::to_owned).collect()).collect();
+    assert_eq!(lines[1][..3], ["workload.rate", "violated", "alarms"]);
+    let measured = lines.iter().position(|l| l[..] == ["ledger.events"]).unwrap();
+    let events = |line: &Vec<String>| line[1].parse::<u64>().unwrap();
+    let (low, high) = (&lines[measured + 2], &lines[measured + 3]);
+    assert!((100..110).contains(&events(low)) && (200..220).contains(&events(high)), "{low:?} {high:?}");
+    assert_eq!(low[6], "2", "both runs were measured");
+
+    let json = sim(&[&vary[..], &["--format", "json", "--threads", "1"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["rows"][1]["set"]["workload.rate"], "100");
+    assert_eq!(json["rows"][0]["digest"], *lines[2].last().unwrap(), "threads change nothing");
+
+    for (wrong, said) in [
+        (["workload.rate=5,x", "--measure", "ledger.events"], "whole number"),
+        (["workload.rate=5,5", "--measure", "ledger.events"], "twice"),
+        (["workload.rate=5", "--measure", "ledger.evnts"], "did you mean `events`?"),
+        (["applications.shp.kind=x", "--measure", "ledger.events"], "did you mean `shop`?"),
+    ] {
+        let out = sim(&[&arguments[..], &wrong[..]].concat());
+        assert_eq!(out.status.code(), Some(2), "{wrong:?}");
+        assert!(text(&out.stderr).contains(said) && out.stdout.is_empty(), "{}", text(&out.stderr));
+    }
+}

@@ -14,9 +14,21 @@ pub struct Expectation {
     pub text: String,
     /// Why, as far as the scenario says.
     pub why: Option<String>,
+    term: Term,
+    test: Test,
+}
+/// Something that is measured of an outcome: one number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// As written.
+    pub text: String,
+    term: Term,
+}
+/// What stands left of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
     over: Option<Over>,
     path: Vec<Step>,
-    test: Test,
 }
 /// Makes one value out of many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +79,8 @@ impl Expectation {
             help: Some("as in `layers.events.missing = 0` or `max(stalls.*.ms) in 7000..=10700`".into()),
             ..wrong(0..text.len(), "not a path, a comparison and a value")
         })?;
-        let (over, path_at) = function(text, left.clone());
-        if text[left.clone()].contains('(') && over.is_none() {
-            return Err(wrong(left, "the functions are max, min, sum and count"));
-        }
-        let (path, leaf) = read_path(text, path_at.clone(), schema, known, matches!(over, Some(Over::Count)))?;
+        let (term, leaf) = Term::parse(text, left, schema, known)?;
+        let over = term.over;
         let test = read_test(operator, text[right.clone()].trim()).map_err(|m| wrong(right.clone(), &m))?;
         let numeric = over.is_some() || leaf == Leaf::Number;
         let fits = match &test {
@@ -87,16 +96,73 @@ impl Expectation {
         if !fits {
             return Err(wrong(right, "the value is of another type than what the path leads to"));
         }
-        if over.is_some_and(|o| o != Over::Count) && !matches!(leaf, Leaf::Number | Leaf::Any) {
-            return Err(wrong(path_at, "the path leads to no number"));
-        }
-        Ok(Self { text: text.trim().to_owned(), why: why.map(str::to_owned), over, path, test })
+        Ok(Self { text: text.trim().to_owned(), why: why.map(str::to_owned), term, test })
     }
 
     /// Holds it against an outcome in JSON.
     pub fn check(&self, outcome: &Json) -> Expected {
+        let (actual, whole) = self.term.of(outcome);
+        let holds = match &actual {
+            Some(Json::Array(all)) if self.term.over.is_none() && self.term.is_of_many() => {
+                all.iter().all(|v| self.test.holds(v))
+            }
+            actual => actual.as_ref().is_some_and(|v| self.test.holds(v)),
+        };
+        Expected { text: self.text.clone(), holds: holds && whole, actual: actual.unwrap_or(Json::Null) }
+    }
+}
+
+impl Measure {
+    /// Reads what is to be measured: the left side of an expectation that comes to one number.
+    ///
+    /// # Errors
+    /// Where and what is wrong.
+    pub fn parse(text: &str, schema: &Json, known: &Known) -> Result<Self, Wrong> {
+        let (term, leaf) = Term::parse(text, 0..text.len(), schema, known)?;
+        let wrong = |message: &str| Wrong { message: message.into(), help: None, at: 0..text.len() };
+        if term.over.is_none() {
+            if term.is_of_many() {
+                let help = Some(format!("as in `max({text})`"));
+                return Err(Wrong {
+                    help,
+                    ..wrong("the path leads to many values: max, min, sum or count makes one of them")
+                });
+            }
+            if !matches!(leaf, Leaf::Number | Leaf::Any | Leaf::Flag) {
+                return Err(wrong("the path leads to no number"));
+            }
+        }
+        Ok(Self { text: text.trim().to_owned(), term })
+    }
+    /// What it comes to in an outcome in JSON; a flag counts 1 or 0. `None` where there is nothing to measure.
+    pub fn of(&self, outcome: &Json) -> Option<i64> {
+        let value = self.term.of(outcome).0?;
+        value.as_i64().or_else(|| value.as_bool().map(i64::from))
+    }
+}
+
+impl Term {
+    /// Reads the piece `at` of a text.
+    fn parse(text: &str, at: Range<usize>, schema: &Json, known: &Known) -> Result<(Self, Leaf), Wrong> {
+        let wrong = |at: Range<usize>, message: &str| Wrong { message: message.into(), help: None, at };
+        let (over, path_at) = function(text, at.clone());
+        if text[at.clone()].contains('(') && over.is_none() {
+            return Err(wrong(at, "the functions are max, min, sum and count"));
+        }
+        let (path, leaf) = read_path(text, path_at.clone(), schema, known, over == Some(Over::Count))?;
+        if over.is_some_and(|o| o != Over::Count) && !matches!(leaf, Leaf::Number | Leaf::Any) {
+            return Err(wrong(path_at, "the path leads to no number"));
+        }
+        Ok((Self { over, path }, leaf))
+    }
+    fn is_of_many(&self) -> bool {
+        self.path.contains(&Step::Every)
+    }
+    /// Its value in an outcome in JSON, a list where it is of many and nothing makes one of them; and whether every step of
+    /// the path led on.
+    fn of(&self, outcome: &Json) -> (Option<Json>, bool) {
         let mut found = vec![outcome];
-        let mut broken = false;
+        let mut whole = true;
         for step in &self.path {
             let mut next = Vec::new();
             for value in found {
@@ -108,36 +174,29 @@ impl Expectation {
                     }
                     (Step::Key(key), value) => match value.get(key) {
                         Some(value) => next.push(value),
-                        None => broken = true,
+                        None => whole = false,
                     },
-                    (Step::Every, _) => broken = true,
+                    (Step::Every, _) => whole = false,
                 }
             }
             found = next;
         }
-        let many = self.path.contains(&Step::Every);
+        let many = self.is_of_many();
         let numbers = || found.iter().filter_map(|v| v.as_i64());
-        let (holds, actual) = match self.over {
-            None if many => {
-                (found.iter().all(|v| self.test.holds(v)), Json::Array(found.iter().map(|v| (*v).clone()).collect()))
-            }
-            None => found.first().map_or((false, Json::Null), |v| (self.test.holds(v), (*v).clone())),
-            Some(over) => {
-                let value = match over {
-                    Over::Max => numbers().max().map(Json::from),
-                    Over::Min => numbers().min().map(Json::from),
-                    Over::Sum => Some(numbers().fold(0_i64, i64::saturating_add).into()),
-                    Over::Count if many => Some(found.len().into()),
-                    Over::Count => found.first().map(|v| match v {
-                        Json::Array(list) => list.len().into(),
-                        Json::Object(map) => map.len().into(),
-                        _ => 1.into(),
-                    }),
-                };
-                value.map_or((false, Json::Null), |v| (self.test.holds(&v), v))
-            }
+        let value = match self.over {
+            None if many => Some(found.into_iter().cloned().collect()),
+            None => found.first().map(|v| (*v).clone()),
+            Some(Over::Max) => numbers().max().map(Json::from),
+            Some(Over::Min) => numbers().min().map(Json::from),
+            Some(Over::Sum) => Some(numbers().fold(0_i64, i64::saturating_add).into()),
+            Some(Over::Count) if many => Some(found.len().into()),
+            Some(Over::Count) => found.first().map(|v| match v {
+                Json::Array(list) => list.len().into(),
+                Json::Object(map) => map.len().into(),
+                _ => 1.into(),
+            }),
         };
-        Expected { text: self.text.clone(), holds: holds && !broken, actual }
+        (value, whole)
     }
 }
 
@@ -379,6 +438,31 @@ mod tests {
             ("max(restarts.*.at_ms) < 5", false),
         ] {
             assert_eq!(read(text).unwrap().check(&outcome()).holds, holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_measure_is_one_number() {
+        let known = Known::from([("layers", vec!["events.clean".into(), "check".into()])]);
+        let measure = |text| Measure::parse(text, &outcome_schema(), &known);
+        for (text, value) in [
+            ("layers.events.clean.missing", Some(3)),
+            ("layers.events.clean.exact", Some(1)),
+            ("max(stalls.*.ms)", Some(9_500)),
+            ("count(stalls)", Some(2)),
+            ("stalls.0.ms", Some(8_000)),
+            ("stalls.5.ms", None),
+            ("max(restarts.*.at_ms)", None),
+        ] {
+            assert_eq!(measure(text).unwrap().of(&outcome()), value, "{text}");
+        }
+        for (text, message) in [
+            ("stalls.*.ms", "the path leads to many values: max, min, sum or count makes one of them"),
+            ("layers.chek.missing", "`layers` will have no `chek`"),
+            ("verdict", "the path leads to no number"),
+            ("layers.check.missing = 3", "the outcome has no `missing = 3` here"),
+        ] {
+            assert_eq!(measure(text).unwrap_err().message, message, "{text}");
         }
     }
 

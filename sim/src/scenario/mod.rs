@@ -25,6 +25,7 @@ pub mod units;
 mod words;
 
 pub use data::Scenario;
+pub use expect::Measure;
 pub use problem::{Problem, Problems};
 pub use resolve::kind_name;
 
@@ -73,6 +74,23 @@ impl Loaded {
             None => format!("{line}\n"),
         });
         Ok(lines.collect())
+    }
+    /// Reads what is to be measured of its outcome.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and the nearest name.
+    pub fn measure(&self, text: &str) -> Result<Measure, Problems> {
+        Measure::parse(text, &expect::outcome_schema(), &resolve::known(&self.raw)).map_err(|wrong| {
+            let mut sources = Sources::default();
+            let source = sources.add(format!("--measure {text}"), text);
+            let place = Place { source, start: wrong.at.start, end: wrong.at.end };
+            let problem = Problem::at(place, wrong.message);
+            let problem = match wrong.help {
+                Some(help) => problem.help(help),
+                None => problem,
+            };
+            Problems::new(sources, vec![problem])
+        })
     }
 }
 

@@ -145,8 +145,14 @@ fn put(node: &mut Node, steps: &[Step], value: Node) -> Result<(), Problem> {
             Some(at) => put(&mut items[at], rest, value),
             None => {
                 let names: Vec<_> = items.iter().filter_map(|n| n.get("name").and_then(Node::text)).collect();
-                let message = format!("there is no `{}` among {} of them", step.word, items.len());
-                Err(Problem::at(step.place, message).nearest(&step.word, names))
+                let message = format!("there is no `{}` in this list", step.word);
+                let problem = Problem::at(step.place, message).nearest(&step.word, names.iter().copied());
+                let all = match (names.is_empty(), items.len()) {
+                    (false, _) => format!("it has {}", names.join(", ")),
+                    (true, 0) => "it is empty".into(),
+                    (true, n) => format!("its items have no names: a number from 0 to {}", n - 1),
+                };
+                Err(if problem.help.is_some() { problem } else { problem.help(all) })
             }
         },
         _ => Err(Problem::at(step.place, format!("`{}` would be inside {kind}", step.word))),

@@ -28,15 +28,33 @@ pub struct Summary {
     pub error: Option<String>,
 }
 
-/// Smallest, middle and largest of something measured over seeds.
+/// Something measured over seeds, in order of size.
 #[derive(Clone, Debug, Default)]
-pub struct Series(pub Vec<u64>);
-impl Series {
-    /// (smallest, median, largest); `None` when empty.
-    pub fn spread(&self) -> Option<(u64, u64, u64)> {
-        let mut sorted = self.0.clone();
+pub struct Series(Vec<i64>);
+impl FromIterator<i64> for Series {
+    fn from_iter<I: IntoIterator<Item = i64>>(values: I) -> Self {
+        let mut sorted: Vec<i64> = values.into_iter().collect();
         sorted.sort_unstable();
-        Some((*sorted.first()?, sorted[sorted.len() / 2], *sorted.last()?))
+        Self(sorted)
+    }
+}
+impl Series {
+    /// How many were measured.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+    /// Whether there is nothing.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// What `per_mille` of them do not exceed, by nearest rank; the smallest for 0. `None` when empty.
+    pub fn percentile(&self, per_mille: usize) -> Option<i64> {
+        let rank = (self.0.len() * per_mille).div_ceil(1000).max(1);
+        self.0.get(rank - 1).copied()
+    }
+    /// (smallest, median, largest); `None` when empty.
+    pub fn spread(&self) -> Option<(i64, i64, i64)> {
+        Some((self.percentile(0)?, self.percentile(500)?, self.percentile(1000)?))
     }
 }
 
@@ -78,16 +96,16 @@ impl Sweep {
     }
     /// The longest stall of each run by producer, in ms; runs without one count 0.
     pub fn longest_stalls(&self) -> BTreeMap<String, Series> {
-        let mut all: BTreeMap<String, Series> = BTreeMap::new();
+        let mut all: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for run in &self.runs {
             let stalled = run.outcome.stalls.iter().filter_map(|s| s.place.split(' ').next());
             let names: BTreeSet<&str> = run.outcome.producers.keys().map(String::as_str).chain(stalled).collect();
             for name in names {
                 let of = run.outcome.stalls.iter().filter(|s| s.place.split(' ').next() == Some(name));
-                all.entry(name.to_owned()).or_default().0.push(of.map(|s| s.ms).max().unwrap_or(0));
+                all.entry(name.to_owned()).or_default().push(of.map(|s| s.ms as i64).max().unwrap_or(0));
             }
         }
-        all
+        all.into_iter().map(|(name, ms)| (name, ms.into_iter().collect())).collect()
     }
 }
 

@@ -6,5 +6,6 @@ mod trace;
 mod view;
 
 pub use outcome::Outcome;
+pub use text::table_of;
 pub use trace::{Line, first_difference};
 pub use view::{Filter, with_view};

@@ -4,8 +4,15 @@ use super::outcome::{Outcome, Verdict};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::fmt::{self, Display};
 
-/// A table without frames: it can be cut and pasted.
-fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Option<String> {
+/// A table without frames: it can be cut and pasted. `None` without rows.
+fn table<R, const N: usize>(head: [&str; N], rows: R) -> Option<String>
+where
+    R: IntoIterator<Item = [String; N]>,
+{
+    table_of(&head, rows)
+}
+/// The same with as many columns as `head` has.
+pub fn table_of<R: IntoIterator<Item: IntoIterator<Item = String>>>(head: &[&str], rows: R) -> Option<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(head);
     for row in rows {

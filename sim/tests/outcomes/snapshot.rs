@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub const PLACE: &str = "../../../snapshots";
 
 fn spread(runs: &[Summary], measure: impl Fn(&Summary) -> u64) -> Json {
-    let (low, middle, high) = Series(runs.iter().map(measure).collect()).spread().unwrap_or_default();
+    let (low, middle, high) = Series::from_iter(runs.iter().map(|r| measure(r) as i64)).spread().unwrap_or_default();
     json!(format!("{low} / {middle} / {high}"))
 }
 fn tenths(ms: u64) -> u64 {

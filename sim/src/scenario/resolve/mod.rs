@@ -349,26 +349,7 @@ impl Resolver<'_> {
 
     fn expectations(&mut self) -> Vec<Expectation> {
         let raw = self.raw;
-        let readers = raw.readers.iter().map(|r| r.name.clone());
-        let tables = raw.tables.iter().map(|t| t.name.clone());
-        let layers: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).chain(readers).chain(tables.clone()).collect();
-        let instances = raw.applications.iter().flat_map(|a| (0..a.instances).map(move |n| format!("{}-{n}", a.name)));
-        let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
-        let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
-        let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
-        let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
-        let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
-        let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).collect();
-        let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
-        let known = Known::from([
-            ("layers", layers.clone()),
-            ("freshness_ms", layers),
-            ("producers", producers),
-            ("scopes", sinks),
-            ("values", values),
-            ("jobs", jobs),
-            ("pinned_ms", topics),
-        ]);
+        let known = known(raw);
         let mut list = Vec::new();
         for (i, e) in raw.expectations.iter().enumerate() {
             for (j, text) in e.that.texts().iter().enumerate() {
@@ -426,4 +407,28 @@ fn groups(raw: &Raw) -> Vec<String> {
 
 fn machine(machine_of: &[(Target, usize)], process: Target) -> usize {
     machine_of.iter().find(|(p, _)| *p == process).map_or(0, |(_, m)| *m)
+}
+
+/// Names that will stand in the outcome of a scenario.
+pub fn known(raw: &Raw) -> Known {
+    let readers = raw.readers.iter().map(|r| r.name.clone());
+    let tables = raw.tables.iter().map(|t| t.name.clone());
+    let layers: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).chain(readers).chain(tables.clone()).collect();
+    let instances = raw.applications.iter().flat_map(|a| (0..a.instances).map(move |n| format!("{}-{n}", a.name)));
+    let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
+    let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
+    let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
+    let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
+    let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
+    let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).collect();
+    let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
+    Known::from([
+        ("layers", layers.clone()),
+        ("freshness_ms", layers),
+        ("producers", producers),
+        ("scopes", sinks),
+        ("values", values),
+        ("jobs", jobs),
+        ("pinned_ms", topics),
+    ])
 }
