@@ -216,3 +216,35 @@ fn sweep_varies_values_and_says_how_a_number_is_distributed() {
         assert!(text(&out.stderr).contains(said) && out.stdout.is_empty(), "{}", text(&out.stderr));
     }
 }
+
+#[test]
+fn new_writes_a_scenario_that_holds_and_whose_change_does_not() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("new");
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    for kind in ["job", "kafka"] {
+        let path = dir.join(format!("{kind}.toml"));
+        let file = path.to_str().unwrap();
+        let out = sim(&["new", file, "--kind", kind]);
+        assert_eq!((out.status.code(), text(&out.stderr)), (Some(0), String::new()));
+        let written = std::fs::read(&path).unwrap();
+        let again = sim(&["new", file]);
+        assert_eq!(again.status.code(), Some(2));
+        assert!(text(&again.stderr).contains("is there already"));
+        assert_eq!(std::fs::read(&path).unwrap(), written);
+
+        let out = sim(&["run", file, "--seed", "3"]);
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stdout));
+        let reproduces = text(&out.stdout).lines().last().unwrap().to_owned();
+        assert_eq!(reproduces, format!("sim replay {file} --seed 3"));
+        let set = match kind {
+            "job" => "jobs.revenue.sinks.revenue.config.sink.delivery-guarantee=at-least-once",
+            _ => "cluster.config.broker.session.timeout.ms=25000",
+        };
+        assert!(text(&written).contains(&format!("set = \"{set}\"")), "the change of {kind}");
+        assert_eq!(sim(&["run", file, "--seed", "3", "--set", set]).status.code(), Some(1));
+    }
+    let out = sim(&["new", dir.join("orders.yaml").to_str().unwrap()]);
+    assert!(out.status.code() == Some(2) && text(&out.stderr).contains("does not end in .toml"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}

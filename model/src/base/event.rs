@@ -563,4 +563,19 @@ impl Event {
             _ => None,
         }
     }
+    /// The job that it is about, by number, and the checkpoint; if any.
+    pub const fn job(&self) -> Option<(u16, Option<i64>)> {
+        match *self {
+            Self::CheckpointTriggered { job, id }
+            | Self::CheckpointCompleted { job, id }
+            | Self::SavepointCompleted { job, id }
+            | Self::CheckpointFailed { job, id, .. } => Some((job, Some(id))),
+            Self::JobRunning { job, restored, .. } => Some((job, Some(restored))),
+            Self::CommitDropped { job, checkpoint, .. } => Some((job, Some(checkpoint))),
+            Self::JobFailing { job, .. } | Self::JobEnded { job, .. } | Self::TaskManagerLost { job, .. } => {
+                Some((job, None))
+            }
+            _ => None,
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod diff;
 mod digests;
 pub mod engine;
 mod list;
+mod new;
 pub mod recorded;
 mod replay;
 mod run;
@@ -36,6 +37,8 @@ const EXIT_STATUSES: &str = "Exit status: 0 expectations hold, 1 violated, 2 bad
 enum Command {
     /// List the scenarios in the binary, one a line.
     List(list::Arguments),
+    /// Write a scenario to begin with, explained line by line.
+    New(new::Arguments),
     /// Print a scenario with all defaults, as TOML.
     Show(show::Arguments),
     /// Check scenario files and the events files they name.
@@ -189,6 +192,7 @@ pub fn main() -> Exit {
     let mut out = io::stdout().lock();
     let result = match cli.command {
         Command::List(a) => list::run(&a, &mut out),
+        Command::New(a) => new::run(&a, &mut out),
         Command::Show(a) => show::run(&a, &mut out),
         Command::Check(a) => check::run(&a, &mut out),
         Command::Schema(a) => schema::run(&a, &mut out),

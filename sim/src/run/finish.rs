@@ -79,7 +79,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
             .collect(),
         alarms: findings.counts.values().map(|(_, alarms)| alarms).sum(),
         violations: violations(&findings, &ms),
-        reproduce: reproduce(&run.scenario.name, run.seed, &loaded.set),
+        reproduce: reproduce(&loaded.which, run.seed, &loaded.set),
         ..Outcome::default()
     };
     let json = serde_json::to_value(&outcome).expect("an outcome is JSON");

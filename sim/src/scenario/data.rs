@@ -459,6 +459,10 @@ pub struct Trigger {
     pub of: Option<Target>,
     /// Only those of this partition.
     pub partition: Option<TopicPartition>,
+    /// Only those of this job, by number.
+    pub job: Option<u16>,
+    /// Only those of this checkpoint.
+    pub checkpoint: Option<u32>,
     /// Only those that come after this one.
     pub after: Option<Box<Trigger>>,
     /// Which of them, from 1.

@@ -44,6 +44,7 @@ pub const TRACED: &[&str] = &[
     "transaction-unknown",
     "checkpoint-triggered",
     "checkpoint-completed",
+    "savepoint-completed",
     "checkpoint-failed",
     "job-running",
     "job-failing",
@@ -52,6 +53,16 @@ pub const TRACED: &[&str] = &[
     "commit-dropped",
     "task-manager-lost",
 ];
+/// Those that are about a job.
+pub const OF_JOBS: [&str; 10] = {
+    let (mut last, from) = ([""; 10], TRACED.len() - 10);
+    let mut i = 0;
+    while i < last.len() {
+        last[i] = TRACED[from + i];
+        i += 1;
+    }
+    last
+};
 /// A fault has begun.
 pub const FAULT_BEGINS: &str = "fault-begins";
 /// A fault has ended.
@@ -62,4 +73,14 @@ pub const WORKLOAD_ENDS: &str = "workload-ends";
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static str> {
     TRACED.iter().copied().chain([FAULT_BEGINS, FAULT_ENDS, WORKLOAD_ENDS])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_jobs_are_the_last_ones() {
+        assert_eq!((OF_JOBS[0], OF_JOBS[9]), ("checkpoint-triggered", "task-manager-lost"));
+    }
 }

@@ -48,6 +48,8 @@ pub struct Loaded {
     pub changed: Option<Changed>,
     /// As written, with what it extends.
     pub raw: Raw,
+    /// What finds it again: its name, or the path of its file.
+    pub which: String,
     /// The arguments of `--set`.
     pub set: Vec<String>,
 }
@@ -105,7 +107,7 @@ pub fn schema() -> Json {
 /// Everything that is wrong with it.
 pub fn load(which: &str, set: &[String]) -> Result<Loaded, Problems> {
     match library::find(which, Path::new("")) {
-        Ok(found) => Loader::new().load(found, set),
+        Ok(found) => Loader::new().load(found, which, set),
         Err(message) => {
             let help = nearest(which, library::names()).map(|near| format!("did you mean `{near}`?"));
             let help = help.or_else(|| Some("`sim list` shows the names; a path ends in .toml".into()));
@@ -121,7 +123,7 @@ pub fn load(which: &str, set: &[String]) -> Result<Loaded, Problems> {
 pub fn load_text(source: &str, bytes: &[u8], set: &[String]) -> Result<Loaded, Problems> {
     let base = Path::new(source).parent().unwrap_or(Path::new("")).to_path_buf();
     let name = Path::new(source).with_extension("").to_string_lossy().into_owned();
-    Loader::new().load(Found { name, source: source.into(), bytes: bytes.into(), base }, set)
+    Loader::new().load(Found { name, source: source.into(), bytes: bytes.into(), base }, source, set)
 }
 
 struct Loader {
@@ -138,7 +140,7 @@ impl Loader {
         Problems::new(self.sources, self.problems)
     }
 
-    fn load(mut self, found: Found, set: &[String]) -> Result<Loaded, Problems> {
+    fn load(mut self, found: Found, which: &str, set: &[String]) -> Result<Loaded, Problems> {
         let (name, base) = (found.name.clone(), found.base.clone());
         let Some(mut tree) = self.document(found, &mut Vec::new()) else { return Err(self.fail()) };
         for argument in set {
@@ -151,7 +153,7 @@ impl Loader {
         let (Some(raw), Some(scenario)) = (raw, scenario) else { return Err(self.fail()) };
         let changed = self.change(&tree, &raw, &name, &base);
         if self.problems.is_empty() {
-            Ok(Loaded { scenario, changed, raw, set: set.to_vec() })
+            Ok(Loaded { scenario, changed, raw, which: which.to_owned(), set: set.to_vec() })
         } else {
             Err(self.fail())
         }

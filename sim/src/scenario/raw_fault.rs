@@ -180,6 +180,12 @@ pub struct Trigger {
     /// Only those of this partition: `events/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
+    /// Only those of this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Only those of the checkpoint with this number; of `job-running`, that it was restored from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<u32>,
     /// Only those of the fault with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

@@ -69,7 +69,8 @@ impl Triggers {
             let counts = w.left > 0
                 && w.trigger.traced() == Some(name)
                 && at >= w.trigger.from
-                && w.trigger.partition.is_none_or(|tp| event.partition() == Some(tp));
+                && w.trigger.partition.is_none_or(|tp| event.partition() == Some(tp))
+                && w.trigger.is_about(event);
             if counts && w.trigger.of.is_some() {
                 self.unsure.push((at, process, i));
             } else if counts {
@@ -115,6 +116,12 @@ impl Trigger {
     pub(in crate::run) fn counted_from(self, origin: SimTime) -> Self {
         let after = self.after.map(|first| Box::new(first.counted_from(origin)));
         Self { from: origin + Nanos(self.from.0), after, ..self }
+    }
+    /// Whether job and checkpoint are those it waits for.
+    fn is_about(&self, event: &Event) -> bool {
+        let (job, checkpoint) = event.job().unzip();
+        self.job.is_none_or(|wanted| job == Some(wanted))
+            && self.checkpoint.is_none_or(|wanted| checkpoint.flatten() == Some(i64::from(wanted)))
     }
     fn traced(&self) -> Option<&'static str> {
         match self.event {

@@ -165,11 +165,32 @@ impl Resolver<'_> {
             Some(text) => Some(self.note(&at("partition"), names.partition(text))?),
             None => None,
         };
+        let about = events::OF_JOBS.contains(&on.event.as_str());
+        for (key, given) in [("job", on.job.is_some()), ("checkpoint", on.checkpoint.is_some())] {
+            if given && !about {
+                let help = format!("those are {}", events::OF_JOBS.join(", "));
+                self.advise(&at(key), format!("`{key}` is for events of jobs"), help);
+                return None;
+            }
+        }
+        let job = match &on.job {
+            Some(name) => {
+                let jobs = self.raw.jobs.iter().map(|j| j.name.as_str());
+                let Some(number) = jobs.clone().position(|job| job == name) else {
+                    let problem = Problem::at(self.place(&at("job")), format!("there is no job `{name}`"));
+                    self.problems.push(problem.nearest(name, jobs));
+                    return None;
+                };
+                Some(number as u16)
+            }
+            None => None,
+        };
         let after = match &on.after {
             Some(first) => Some(Box::new(self.trigger(&at("after"), first, called, names)?)),
             None => None,
         };
-        Some(Trigger { event, of, partition, after, count: on.count, from: SimTime(on.from.0.0), delay: on.delay.0 })
+        let (checkpoint, count, from, delay) = (on.checkpoint, on.count, SimTime(on.from.0.0), on.delay.0);
+        Some(Trigger { event, of, partition, job, checkpoint, after, count, from, delay })
     }
 
     fn targets(&mut self, path: &[At<'_>], key: &str, f: Option<&OneOrMore>, names: &Names<'_>) -> Vec<Target> {
