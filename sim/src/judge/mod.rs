@@ -11,6 +11,7 @@
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
 //! | results | `results/` | state, sink, reader: which of the three exactly-onces a job kept; with money: expected and billed |
+//! | freshness | `freshness.rs` | how old events are where somebody looks, against objectives; when their burn rates would have alerted |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
 //! | states | `transactions/states.rs` | I-26, I-31: the log of a transactional id moves along the edges, its epoch never back |
 //! | markers | `transactions/markers.rs` | I-23, I-24: markers are what was decided; an end has all of them before it |
@@ -27,6 +28,7 @@ mod coverage;
 mod evidence;
 mod excuse;
 mod explain;
+mod freshness;
 mod groups;
 mod jobs;
 mod layer;
@@ -47,6 +49,7 @@ pub use coverage::Coverage;
 pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
+pub use freshness::{Alert, FreshnessLaw, Kept, Objective, Rule, Severity};
 pub use groups::GroupLaw;
 pub use jobs::{CAUSES, Downtime, JobAccount, JobTally};
 pub use layer::{LayerCount, LayerLaw};
@@ -164,6 +167,8 @@ pub struct Judge {
     pub sequences: SequenceLaw,
     /// What jobs made of the events.
     pub results: ResultLaw,
+    /// How fresh events are.
+    pub freshness: FreshnessLaw,
     /// Liveness.
     pub liveness: LivenessLaw,
     /// Rules that excuse a loss or a duplicate.
@@ -192,6 +197,7 @@ impl Judge {
             controller: ControllerLaw::new(cast, topics),
             sequences: SequenceLaw,
             results: ResultLaw::default(),
+            freshness: FreshnessLaw::default(),
             liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
             stalls: Stalls::new(cast),
@@ -264,6 +270,7 @@ impl Observer for Judge {
             self.excuses.reread(reader);
         }
         self.results.shown(shown);
+        self.freshness.shown(at, shown, &self.ledger);
         self.stalls.decided(at, shown, &self.ledger);
         self.tally.shown(at, process, shown);
     }

@@ -3,12 +3,14 @@
 use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
-use crate::judge::{Account, Billing, CAUSES, Findings, LayerCount, Results, Scopes, Stalls, Wrong};
+use crate::judge::{
+    Account, Alert, Billing, CAUSES, Findings, Kept, LayerCount, Results, Scopes, Severity, Stalls, Wrong,
+};
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
 use crate::show::outcome::{
-    Aborts, Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, Restart, SCHEMA, Scope,
-    Stall, Transactions, Value, Verdict, Violation, Work, WrongResult,
+    Aborts, BurnAlert, Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, ObjectiveKept, Outcome, Producer,
+    Restart, SCHEMA, Scope, Stall, Transactions, Value, Verdict, Violation, Work, WrongResult,
 };
 use crate::world::Digest;
 use model::actor::Actor;
@@ -38,6 +40,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
     let findings = judge.settle(&evidence);
     let mut results = judge.results.settle(&evidence);
     judge.layer.counts.append(&mut results.layers);
+    let kept: Vec<_> = judge.freshness.settle(&evidence).into_iter().map(|(o, kept)| (o.name.clone(), kept)).collect();
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
     let mut outcome = Outcome {
         schema: SCHEMA,
@@ -67,6 +70,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         aborts: aborts(run),
         liveness: liveness(run, &findings),
         freshness_ms: freshness(run),
+        objectives: kept.iter().map(|(name, kept)| (name.clone(), objective(run, kept))).collect(),
         faults: run
             .faults()
             .log()
@@ -312,6 +316,24 @@ fn freshness(run: &Run) -> BTreeMap<String, Freshness> {
         (r.name.clone(), f)
     })
     .collect()
+}
+fn objective(run: &Run, kept: &Kept) -> ObjectiveKept {
+    // Times count from the run's own zero, as all do in an outcome.
+    let own = |ms: u64| ms.saturating_sub(run.origin.millis().0 as u64);
+    let many = |severity| kept.alerts.iter().filter(|a| a.rule.severity == severity).count() as u64;
+    let alert = |a: &Alert| BurnAlert {
+        severity: a.rule.severity.name().into(),
+        window_h: a.rule.long_s / 3_600,
+        from_ms: own(a.fired.start),
+        to_ms: own(a.fired.end),
+    };
+    ObjectiveKept {
+        events: kept.events,
+        bad: kept.bad,
+        alerts: kept.alerts.iter().map(alert).collect(),
+        pages: many(Severity::Page),
+        tickets: many(Severity::Ticket),
+    }
 }
 fn violations(findings: &Findings, ms: &impl Fn(SimTime) -> u64) -> Vec<Violation> {
     findings

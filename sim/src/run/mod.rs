@@ -24,7 +24,7 @@ pub use seen::Seen;
 pub use stage::Stage;
 
 use crate::host::Drive;
-use crate::judge::{Cast, Judge, ResultLaw, Sent, TopicInfo};
+use crate::judge::{Cast, FreshnessLaw, Judge, ResultLaw, Sent, TopicInfo};
 use crate::scenario::data::{Fault as Planned, Scenario, When};
 use crate::workload::{LineError, Source, instance_of};
 use crate::world::{CrashPoint, Fault, Lifecycle, Recorder, World};
@@ -140,6 +140,7 @@ impl Run {
         let watcher = faults.watcher();
         let mut judge = Judge::new(&cast, &topics);
         judge.results = ResultLaw::new(plan);
+        judge.freshness = FreshnessLaw::new(scenario.objectives.clone());
         let mut run = Self {
             scenario: Arc::clone(scenario),
             seed,

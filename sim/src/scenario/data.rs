@@ -5,6 +5,7 @@ use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
+use crate::judge::Objective;
 use model::app::{Gateway, Shopping};
 use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, TopicId, TopicPartition};
 use serde_json::Value as Json;
@@ -60,6 +61,8 @@ pub struct Scenario {
     pub faults: Vec<FaultSpec>,
     /// What must hold.
     pub expectations: Vec<Expectation>,
+    /// How fresh events must be.
+    pub objectives: Vec<Objective>,
     /// Prefixes of transactional ids that programs make up while they run.
     pub made_up_ids: Vec<Arc<str>>,
     /// The Flink cluster, if there are jobs.

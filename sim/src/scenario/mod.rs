@@ -16,6 +16,7 @@ pub mod raw_fault;
 pub mod raw_gatekeeper;
 pub mod raw_job;
 mod raw_keys;
+pub mod raw_objective;
 mod resolve;
 pub mod schedule;
 mod set;

@@ -6,6 +6,7 @@ use super::raw_fault::{Dead, Fault};
 pub use super::raw_gatekeeper::{Decoder, Gatekeeper, Registry, TransactionalIds};
 pub use super::raw_job::{Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, ResumedState, Table};
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
+use super::raw_objective::Objective;
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
 use schemars::JsonSchema;
@@ -76,6 +77,9 @@ pub struct Raw {
     /// What the applications send, unless they have a workload of their own.
     #[serde(default)]
     pub workload: Workload,
+    /// How fresh events must be where somebody looks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<Objective>,
     /// What goes wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,

@@ -74,6 +74,9 @@ pub struct Outcome {
     pub liveness: BTreeMap<String, Liveness>,
     /// Event-to-visible latency by layer.
     pub freshness_ms: BTreeMap<String, Freshness>,
+    /// What became of objectives of freshness, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub objectives: BTreeMap<String, ObjectiveKept>,
     /// Faults as they happened.
     pub faults: Vec<FaultDone>,
     /// Findings of laws that no rule of the real product excuses.
@@ -84,6 +87,33 @@ pub struct Outcome {
     pub expectations: Vec<Expected>,
     /// The command that makes this run again.
     pub reproduce: String,
+}
+
+/// What became of an objective of freshness.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ObjectiveKept {
+    /// Events that were decided: seen in time, or grown too old.
+    pub events: u64,
+    /// Those that grew too old.
+    pub bad: u64,
+    /// Times in which an alert fired.
+    pub alerts: Vec<BurnAlert>,
+    /// Of these, pages.
+    pub pages: u64,
+    /// Of these, tickets.
+    pub tickets: u64,
+}
+/// A time in which an alert on a burn rate fired.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BurnAlert {
+    /// `page` or `ticket`.
+    pub severity: String,
+    /// The long window, hours by name (it passes faster by the objective's scale).
+    pub window_h: u32,
+    /// From when, ms.
+    pub from_ms: u64,
+    /// Until when, ms.
+    pub to_ms: u64,
 }
 
 /// Work done, the same on every machine.

@@ -120,6 +120,22 @@ impl Display for Outcome {
                 }),
             ),
             table(
+                ["objective", "events", "too old", "pages", "tickets"],
+                self.objectives.iter().map(|(name, o)| {
+                    let [a, b, c, d] = [o.events, o.bad, o.pages, o.tickets].map(|n| n.to_string());
+                    [name.clone(), a, b, c, d]
+                }),
+            ),
+            table(
+                ["alert", "window", "from", "to"],
+                self.objectives.iter().flat_map(|(name, o)| {
+                    o.alerts.iter().map(move |a| {
+                        let what = format!("{} of {name}", a.severity);
+                        [what, format!("{} h", a.window_h), seconds(a.from_ms), seconds(a.to_ms)]
+                    })
+                }),
+            ),
+            table(
                 ["fault", "at", "target"],
                 self.faults.iter().map(|l| [l.what.clone(), seconds(l.at_ms), l.target.clone()]),
             ),

@@ -5,6 +5,7 @@ mod cluster;
 mod faults;
 mod gatekeepers;
 mod jobs;
+mod objectives;
 mod say;
 mod workload;
 mod written;
@@ -32,6 +33,7 @@ enum At<'a> {
     Item(usize),
 }
 use At::{Item, Key};
+use objectives::Writers;
 
 /// Where things stand, and what is wrong so far.
 struct Resolver<'a> {
@@ -122,6 +124,8 @@ impl Resolver<'_> {
         let (jobs, tables) = self.jobs(&names, &applications, &cluster.nodes, &machine_of);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
+        let writers = Writers { applications: &applications, gatekeepers: &gatekeepers, jobs: &jobs };
+        let objectives = self.objectives(&readers, &writers);
         let expectations = self.expectations();
         let hosts = &raw.hosts;
         let costs = Costs {
@@ -151,6 +155,7 @@ impl Resolver<'_> {
             registry,
             faults,
             expectations,
+            objectives,
             made_up_ids: jobs::made_up_prefixes(&jobs),
             flink,
             jobs,
@@ -430,5 +435,6 @@ pub fn known(raw: &Raw) -> Known {
         ("values", values),
         ("jobs", jobs),
         ("pinned_ms", topics),
+        ("objectives", raw.objectives.iter().map(|o| o.name.clone()).collect()),
     ])
 }
