@@ -45,6 +45,8 @@ pub enum CoordinatorRequest {
         epoch: ProducerEpoch,
         /// The partitions, in order.
         partitions: Vec<TopicPartition>,
+        /// Version of the request, see [`fenced_at`].
+        version: u8,
     },
     /// Registers a group's offsets in the transaction (TV1).
     AddOffsets {
@@ -56,6 +58,8 @@ pub enum CoordinatorRequest {
         epoch: ProducerEpoch,
         /// The group.
         group: GroupId,
+        /// Version of the request, see [`fenced_at`].
+        version: u8,
     },
     /// Writes offsets in the transaction; goes to the group coordinator.
     TxnOffsetCommit {
@@ -84,9 +88,19 @@ pub enum CoordinatorRequest {
         epoch: ProducerEpoch,
         /// COMMIT, else ABORT.
         commit: bool,
-        /// The transaction is one of transaction.version 2: request version 5, the answer carries the next epoch.
-        v2: bool,
+        /// Version of the request, see [`fenced_at`]. With 5 the transaction is one of transaction.version 2, and the answer
+        /// carries the next epoch.
+        version: u8,
     },
+}
+
+/// What a request to the coordinator of that version is told for `error`: below version 2, as librdkafka's are (K-20),
+/// PRODUCER_FENCED is not known and INVALID_PRODUCER_EPOCH stands for it (KIP-588; 4.3).
+pub const fn fenced_at(version: u8, error: ErrorCode) -> ErrorCode {
+    match error {
+        ErrorCode::ProducerFenced if version < 2 => ErrorCode::InvalidProducerEpoch,
+        error => error,
+    }
 }
 
 /// The answer to a [`CoordinatorRequest`].
@@ -219,13 +233,15 @@ impl Feed for CoordinatorRequest {
                 producer(id, pid, epoch);
                 timeout.feed(c);
             }
-            Self::AddPartitions { id, producer: pid, epoch, partitions } => {
+            Self::AddPartitions { id, producer: pid, epoch, partitions, version } => {
                 producer(id, pid, epoch);
                 partitions.feed(c);
+                c.u8(*version);
             }
-            Self::AddOffsets { id, producer: pid, epoch, group } => {
+            Self::AddOffsets { id, producer: pid, epoch, group, version } => {
                 producer(id, pid, epoch);
                 c.u32(group.0);
+                c.u8(*version);
             }
             Self::TxnOffsetCommit { id, producer: pid, epoch, group, generation, offsets, v2 } => {
                 producer(id, pid, epoch);
@@ -234,10 +250,10 @@ impl Feed for CoordinatorRequest {
                 offsets.feed(c);
                 v2.feed(c);
             }
-            Self::EndTxn { id, producer: pid, epoch, commit, v2 } => {
+            Self::EndTxn { id, producer: pid, epoch, commit, version } => {
                 producer(id, pid, epoch);
                 commit.feed(c);
-                v2.feed(c);
+                c.u8(*version);
             }
         }
     }

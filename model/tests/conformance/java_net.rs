@@ -146,8 +146,8 @@ fn coordinator_fields(request: &CoordinatorRequest) -> Value {
                 "v": if *v2 { 5 } else { 4 }
             })
         }
-        CoordinatorRequest::EndTxn { producer, epoch, commit, v2, .. } => {
-            json!({ "pid": producer.0, "epoch": epoch.0, "commit": commit, "v": if *v2 { 5 } else { 4 } })
+        CoordinatorRequest::EndTxn { producer, epoch, commit, version, .. } => {
+            json!({ "pid": producer.0, "epoch": epoch.0, "commit": commit, "v": version })
         }
     }
 }

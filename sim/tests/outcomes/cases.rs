@@ -1,4 +1,10 @@
-//! The minimal conformance scenarios of the fidelity spec (kafka.md 9.4) that need no transaction coordinator.
+//! The minimal conformance scenarios of the fidelity spec (kafka.md 9.4).
+//!
+//! | case | test |
+//! |---|---|
+//! | 1, 2, 9, 10, 12, 13, 14 | `case_N_*` in this file |
+//! | 3, 4, 5, 6, 8, 11 | `case_N_*` in `transaction_cases.rs`; 5 and 6 call by call in `sim/tests/expiry` (`java_v*_commit`, `java_v*_abort`) |
+//! | 7 | at the coordinator: `a_second_init_has_the_open_transaction_aborted_and_is_two_epochs_on` of the model's `transaction_tests`; at both clients: `second_*_open*` in `sim/tests/expiry` |
 
 use crate::work::{over, scenario};
 use sim::scenario::load_text;
@@ -6,13 +12,13 @@ use sim::search::Summary;
 use sim::show::outcome::Outcome;
 
 /// Ten seeds beside those of the snapshots.
-const SEEDS: [u64; 10] = [100, 101, 102, 103, 104, 105, 106, 107, 108, 109];
+pub const SEEDS: [u64; 10] = [100, 101, 102, 103, 104, 105, 106, 107, 108, 109];
 const NOT_ENOUGH_REPLICAS: i16 = 19;
 
-fn stalls(o: &Outcome) -> impl Iterator<Item = u64> {
+pub fn stalls(o: &Outcome) -> impl Iterator<Item = u64> {
     o.stalls.iter().map(|s| s.ms)
 }
-fn exact(run: &Summary) {
+pub fn exact(run: &Summary) {
     assert!(run.outcome.layers.values().all(|l| l.exact), "seed {}: {:?}", run.seed, run.outcome.layers);
     assert_eq!(run.findings.len(), 0, "seed {}: {:?}", run.seed, run.findings);
     let failed = run.outcome.producers.values().map(|p| p.failed_sends);

@@ -5,4 +5,5 @@ mod cases;
 mod pinned;
 mod shipped;
 mod snapshot;
+mod transaction_cases;
 mod work;

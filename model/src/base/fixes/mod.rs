@@ -226,6 +226,9 @@ pub enum Fix {
     KeeperIntentExact = 83,
     /// FLINK-31305, FLINK-35749: a send that failed fails the task before the checkpoint is acknowledged.
     SinkTellsSendErrors = 84,
+    /// KAFKA-12983 (3.0): a Java consumer whose membership ends inside a rebalance prepares anew before it joins again, and its
+    /// partitions are lost; cleared: it goes on claiming what others have been given since.
+    LostMemberPreparesAgain = 85,
 }
 
 /// What stands behind a [`Fix`].

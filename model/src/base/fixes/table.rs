@@ -593,4 +593,11 @@ pub const FIXES: &[FixInfo] = &[
         rule: "7.3",
         law: "results",
     },
+    FixInfo {
+        fix: Fix::LostMemberPreparesAgain,
+        name: "lost-member-prepares-again",
+        ticket: "KAFKA-12983",
+        rule: "5.4 (cooperative)",
+        law: "layer",
+    },
 ];

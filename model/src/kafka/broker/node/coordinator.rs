@@ -9,7 +9,7 @@ use crate::kafka::coordinator::transaction::{
     AddPartitions, EndRequest, InitProducerId, Token, TransactionReply, TransactionVersion,
 };
 use crate::kafka::messages::Reply;
-use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest};
+use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, fenced_at};
 
 impl Node {
     pub(super) fn coordinator_request(
@@ -21,7 +21,7 @@ impl Node {
     ) {
         // A client that registers partitions itself (AddPartitionsToTxn up to v3) does not speak V2; nothing finer is told
         // apart (`TransactionVersion.transactionVersionForAddPartitionsToTxn`).
-        let version = TransactionVersion::V0;
+        let v0 = TransactionVersion::V0;
         match body {
             CoordinatorRequest::Find(key) => {
                 let reply = self.find_coordinator(key);
@@ -39,31 +39,32 @@ impl Node {
                 };
                 let request =
                     InitProducerId { id, timeout, expected, enable_two_phase_commit: false, keep_prepared: false };
-                let token = self.transaction_token(conn, correlation, Asked::Plain);
+                let token = self.transaction_token(conn, correlation, Asked::InitProducerId);
                 self.coordinate(cx, |c, step| c.init_producer_id(token, &request, step));
             }
-            CoordinatorRequest::AddPartitions { id, producer, epoch, partitions } => {
+            CoordinatorRequest::AddPartitions { id, producer, epoch, partitions, version } => {
                 if let Some(errors) = self.unknown_partitions(&partitions) {
                     let reply = CoordinatorReply::AddPartitions(errors);
                     return self.answer_client(conn, correlation, Reply::Coordinator(reply));
                 }
-                let token = self.transaction_token(conn, correlation, Asked::AddPartitions(partitions.clone()));
-                let request = AddPartitions { id, producer, epoch, partitions: &partitions, version };
+                let token =
+                    self.transaction_token(conn, correlation, Asked::AddPartitions(partitions.clone(), version));
+                let request = AddPartitions { id, producer, epoch, partitions: &partitions, version: v0 };
                 self.coordinate(cx, |c, step| c.add_partitions(token, &request, step));
             }
-            CoordinatorRequest::AddOffsets { id, producer, epoch, group } => {
+            CoordinatorRequest::AddOffsets { id, producer, epoch, group, version } => {
                 let Some(tp) = self.offsets_partition(group.0) else {
                     let reply = CoordinatorReply::AddOffsets(ErrorCode::CoordinatorNotAvailable);
                     return self.answer_client(conn, correlation, Reply::Coordinator(reply));
                 };
-                let token = self.transaction_token(conn, correlation, Asked::AddOffsets);
-                let request = AddPartitions { id, producer, epoch, partitions: &[tp], version };
+                let token = self.transaction_token(conn, correlation, Asked::AddOffsets(version));
+                let request = AddPartitions { id, producer, epoch, partitions: &[tp], version: v0 };
                 self.coordinate(cx, |c, step| c.add_partitions(token, &request, step));
             }
-            CoordinatorRequest::EndTxn { id, producer, epoch, commit, v2 } => {
-                let version = if v2 { TransactionVersion::V2 } else { TransactionVersion::V0 };
-                let request = EndRequest { id, producer, epoch, commit, from_client: true, version };
-                let token = self.transaction_token(conn, correlation, Asked::Plain);
+            CoordinatorRequest::EndTxn { id, producer, epoch, commit, version } => {
+                let protocol = if version > 4 { TransactionVersion::V2 } else { v0 };
+                let request = EndRequest { id, producer, epoch, commit, from_client: true, version: protocol };
+                let token = self.transaction_token(conn, correlation, Asked::End(version));
                 self.coordinate(cx, |c, step| c.end_txn(token, &request, step));
             }
             request @ CoordinatorRequest::TxnOffsetCommit { .. } => {
@@ -170,13 +171,18 @@ impl Node {
             (TransactionReply::InitProducerId { error, producer, epoch }, _) => {
                 CoordinatorReply::InitProducerId { error, producer, epoch }
             }
-            (TransactionReply::AddPartitions(error), Asked::AddPartitions(partitions)) => {
+            (TransactionReply::AddPartitions(error), Asked::AddPartitions(partitions, version)) => {
+                let error = fenced_at(version, error);
                 CoordinatorReply::AddPartitions(partitions.into_iter().map(|tp| (tp, error)).collect())
             }
-            (TransactionReply::AddPartitions(error), _) => CoordinatorReply::AddOffsets(error),
-            (TransactionReply::EndTxn { error, producer, epoch }, _) => {
-                CoordinatorReply::EndTxn { error, producer, epoch }
+            (TransactionReply::AddPartitions(error), Asked::AddOffsets(version)) => {
+                CoordinatorReply::AddOffsets(fenced_at(version, error))
             }
+            (TransactionReply::EndTxn { error, producer, epoch }, Asked::End(version)) => {
+                CoordinatorReply::EndTxn { error: fenced_at(version, error), producer, epoch }
+            }
+            // An answer to another kind of request: there is none.
+            (TransactionReply::AddPartitions(_) | TransactionReply::EndTxn { .. }, _) => return,
         };
         self.answer_client(conn, correlation, Reply::Coordinator(reply));
     }

@@ -28,10 +28,13 @@ const LOAD_BUFFER: u32 = 5_242_880;
 /// What an answer to a client needs beside the coordinator's.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    /// InitProducerId or EndTxn.
-    Plain,
-    AddPartitions(Vec<TopicPartition>),
-    AddOffsets,
+    InitProducerId,
+    /// EndTxn of that version.
+    End(u8),
+    /// AddPartitionsToTxn of that version.
+    AddPartitions(Vec<TopicPartition>, u8),
+    /// AddOffsetsToTxn of that version.
+    AddOffsets(u8),
     /// A transaction of another broker's AddPartitionsToTxn: the request, its place there, how many partitions it has.
     Leader {
         request: u64,

@@ -195,10 +195,10 @@ fn request(body: &Body, transactional: Option<super::Transactional>) -> Request 
             CoordinatorRequest::InitProducerId { id, timeout, producer: p.id, epoch: p.epoch }
         }
         Body::AddPartitions(p, partitions) => {
-            CoordinatorRequest::AddPartitions { id, producer: p.id, epoch: p.epoch, partitions }
+            CoordinatorRequest::AddPartitions { id, producer: p.id, epoch: p.epoch, partitions, version: 3 }
         }
         Body::AddOffsets(p, group, _) => {
-            CoordinatorRequest::AddOffsets { id, producer: p.id, epoch: p.epoch, group: group.group }
+            CoordinatorRequest::AddOffsets { id, producer: p.id, epoch: p.epoch, group: group.group, version: 4 }
         }
         Body::CommitOffsets { producer: p, group, offsets, v2 } => CoordinatorRequest::TxnOffsetCommit {
             id,
@@ -210,7 +210,7 @@ fn request(body: &Body, transactional: Option<super::Transactional>) -> Request 
             v2,
         },
         Body::End { producer: p, commit, v2 } => {
-            CoordinatorRequest::EndTxn { id, producer: p.id, epoch: p.epoch, commit, v2 }
+            CoordinatorRequest::EndTxn { id, producer: p.id, epoch: p.epoch, commit, version: if v2 { 5 } else { 4 } }
         }
     })
 }

@@ -312,7 +312,8 @@ impl Transaction {
         self.offsets = None;
     }
 
-    /// The coordinator request that is due, if any (level-triggered: asking twice gives the same until [`Self::sent`]).
+    /// The coordinator request that is due, if any (level-triggered: asking twice gives the same until [`Self::sent`]). Versions
+    /// are the newest that librdkafka has (K-20).
     pub fn wants(&self, now: Millis, pid: Option<Pid>) -> Option<(TxnApi, CoordinatorRequest)> {
         let free = |api| !self.asked.contains(&api) && self.due_at(api) <= now;
         let (producer, epoch) = pid.unwrap_or((crate::base::ProducerId::NONE, crate::base::ProducerEpoch::NONE));
@@ -328,20 +329,20 @@ impl Transaction {
                     partitions.sort_unstable();
                     return Some((
                         TxnApi::AddPartitions,
-                        CoordinatorRequest::AddPartitions { id, producer, epoch, partitions },
+                        CoordinatorRequest::AddPartitions { id, producer, epoch, partitions, version: 0 },
                     ));
                 }
                 let offsets = self.offsets.as_ref().filter(|o| !o.added && free(TxnApi::AddOffsets))?;
                 Some((
                     TxnApi::AddOffsets,
-                    CoordinatorRequest::AddOffsets { id, producer, epoch, group: offsets.group.group },
+                    CoordinatorRequest::AddOffsets { id, producer, epoch, group: offsets.group.group, version: 0 },
                 ))
             }
             T::Committing if free(TxnApi::Commit) => {
-                Some((TxnApi::Commit, CoordinatorRequest::EndTxn { id, producer, epoch, commit: true, v2: false }))
+                Some((TxnApi::Commit, CoordinatorRequest::EndTxn { id, producer, epoch, commit: true, version: 1 }))
             }
             T::Aborting if free(TxnApi::Abort) => {
-                Some((TxnApi::Abort, CoordinatorRequest::EndTxn { id, producer, epoch, commit: false, v2: false }))
+                Some((TxnApi::Abort, CoordinatorRequest::EndTxn { id, producer, epoch, commit: false, version: 1 }))
             }
             _ => None,
         }

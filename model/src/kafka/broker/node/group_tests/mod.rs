@@ -159,7 +159,8 @@ fn heartbeat(c: &mut Cluster, member: &Name, generation: i32) -> ErrorCode {
 /// A TV1 transaction that has sent offset `offset` of the group: its producer.
 fn send_offsets(c: &mut Cluster, offset: i64) -> (ProducerId, ProducerEpoch) {
     let producer = producer_id(c);
-    let add = CoordinatorRequest::AddOffsets { id: ID, producer: producer.0, epoch: producer.1, group: GROUP };
+    let add =
+        CoordinatorRequest::AddOffsets { id: ID, producer: producer.0, epoch: producer.1, group: GROUP, version: 4 };
     assert!(matches!(transact(c, &add), CoordinatorReply::AddOffsets(ErrorCode::None)));
     assert_eq!(txn_commit(c, producer, offset, false), ErrorCode::None);
     producer
@@ -185,7 +186,8 @@ fn end(c: &mut Cluster, producer: (ProducerId, ProducerEpoch), commit: bool) {
     end_as(c, producer, commit, false);
 }
 fn end_as(c: &mut Cluster, (producer, epoch): (ProducerId, ProducerEpoch), commit: bool, v2: bool) {
-    let request = CoordinatorRequest::EndTxn { id: ID, producer, epoch, commit, v2 };
+    let version = if v2 { 5 } else { 4 };
+    let request = CoordinatorRequest::EndTxn { id: ID, producer, epoch, commit, version };
     assert!(matches!(transact(c, &request), CoordinatorReply::EndTxn { error: ErrorCode::None, .. }));
 }
 fn eventually_fetched(c: &mut Cluster, want: (ErrorCode, i64)) {

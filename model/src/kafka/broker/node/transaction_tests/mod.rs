@@ -88,7 +88,7 @@ impl Producer {
         let partitions = partitions.iter().map(|p| data(*p)).collect();
         error_of(&coordinate(
             c,
-            CoordinatorRequest::AddPartitions { id: ID, producer: self.id, epoch: self.epoch, partitions },
+            CoordinatorRequest::AddPartitions { id: ID, producer: self.id, epoch: self.epoch, partitions, version: 3 },
         ))
     }
     fn produce(&mut self, c: &mut Cluster, partition: u16) -> ErrorCode {
@@ -110,7 +110,7 @@ impl Producer {
         }
     }
     fn end_request(&self, commit: bool) -> CoordinatorRequest {
-        CoordinatorRequest::EndTxn { id: ID, producer: self.id, epoch: self.epoch, commit, v2: false }
+        CoordinatorRequest::EndTxn { id: ID, producer: self.id, epoch: self.epoch, commit, version: 4 }
     }
     fn end(&self, c: &mut Cluster, commit: bool) -> ErrorCode {
         error_of(&coordinate(c, self.end_request(commit)))
@@ -163,6 +163,7 @@ fn partitions_that_do_not_exist_are_not_added() {
         producer: p.id,
         epoch: p.epoch,
         partitions: vec![data(0), data(9)],
+        version: 3,
     };
     let node = find(&mut c);
     let Reply::Coordinator(CoordinatorReply::AddPartitions(list)) = c.call(node, Request::Coordinator(request)) else {
@@ -173,12 +174,51 @@ fn partitions_that_do_not_exist_are_not_added() {
     assert_eq!(state(&mut c), Some(TransactionState::Empty));
 }
 
+/// 9.4 case 7: who initializes while a transaction is open is to come again until it is aborted, and is two epochs on; the first
+/// producer is fenced.
+#[test]
+fn a_second_init_has_the_open_transaction_aborted_and_is_two_epochs_on() {
+    let mut c = Cluster::formed(Fixes::ALL);
+    let p = Producer::init(&mut c, Millis(60_000));
+    assert_eq!(p.add(&mut c, &[0]), ErrorCode::None);
+    let (producer, epoch) = (ProducerId::NONE, ProducerEpoch::NONE);
+    let init = CoordinatorRequest::InitProducerId { id: ID, timeout: Millis(60_000), producer, epoch };
+    let node = find(&mut c);
+    let Reply::Coordinator(told) = c.call(node, Request::Coordinator(init)) else { panic!("another answer") };
+    assert_eq!(error_of(&told), ErrorCode::ConcurrentTransactions);
+    let second = Producer::init(&mut c, Millis(60_000));
+    assert_eq!((second.id, second.epoch), (p.id, ProducerEpoch(p.epoch.0 + 2)));
+    assert_eq!(markers(&mut c, 0), (vec![!COMMIT], false));
+    assert_eq!(p.add(&mut c, &[1]), ErrorCode::ProducerFenced);
+    assert_eq!(p.end(&mut c, COMMIT), ErrorCode::ProducerFenced);
+    assert_eq!(second.add(&mut c, &[1]), ErrorCode::None);
+}
+
+/// K-20, 4.3: below version 2 a fenced producer is told INVALID_PRODUCER_EPOCH.
+#[test]
+fn an_old_request_is_told_of_an_old_epoch_where_a_newer_one_is_fenced() {
+    let mut c = Cluster::formed(Fixes::ALL);
+    let p = Producer::init(&mut c, Millis(60_000));
+    Producer::init(&mut c, Millis(60_000));
+    let (producer, epoch, commit) = (p.id, p.epoch, COMMIT);
+    for (version, error) in [(1, ErrorCode::InvalidProducerEpoch), (2, ErrorCode::ProducerFenced)] {
+        for request in [
+            CoordinatorRequest::AddPartitions { id: ID, producer, epoch, partitions: vec![data(0)], version },
+            CoordinatorRequest::AddOffsets { id: ID, producer, epoch, group: GroupId(0), version },
+            CoordinatorRequest::EndTxn { id: ID, producer, epoch, commit, version },
+        ] {
+            assert_eq!(error_of(&coordinate(&mut c, request.clone())), error, "{request:?}");
+        }
+    }
+}
+
 /// 4.5: a group's offsets are a partition like others, the one that holds the group.
 #[test]
 fn offsets_are_added_by_the_hash_of_their_group() {
     let mut c = Cluster::formed(Fixes::ALL);
     let p = Producer::init(&mut c, Millis(60_000));
-    let request = CoordinatorRequest::AddOffsets { id: ID, producer: p.id, epoch: p.epoch, group: GroupId(0) };
+    let request =
+        CoordinatorRequest::AddOffsets { id: ID, producer: p.id, epoch: p.epoch, group: GroupId(0), version: 4 };
     assert_eq!(error_of(&coordinate(&mut c, request)), ErrorCode::None);
     let partition = coordinator_partition(string_hash("gatekeeper"), PARTITIONS);
     let tp = TopicPartition { topic: OFFSETS, partition };
@@ -353,7 +393,7 @@ fn an_end_of_v2_answers_the_next_epoch_and_its_markers_carry_it() {
         let CoordinatorRequest::EndTxn { id, producer, epoch: current, commit, .. } = p.end_request(COMMIT) else {
             panic!("an end")
         };
-        let request = CoordinatorRequest::EndTxn { id, producer, epoch: current, commit, v2: true };
+        let request = CoordinatorRequest::EndTxn { id, producer, epoch: current, commit, version: 5 };
         match coordinate(&mut c, request) {
             CoordinatorReply::EndTxn { error: ErrorCode::None, producer, epoch: next } => {
                 assert_eq!((producer, next), (p.id, ProducerEpoch(epoch)));

@@ -6,7 +6,7 @@ use TransactionState as S;
 const V2: u8 = 12;
 
 fn end_v2(c: &mut Cluster, p: &Producer, commit: bool) -> Producer {
-    let request = CoordinatorRequest::EndTxn { id: ID, producer: p.id, epoch: p.epoch, commit, v2: true };
+    let request = CoordinatorRequest::EndTxn { id: ID, producer: p.id, epoch: p.epoch, commit, version: 5 };
     match coordinate(c, request) {
         CoordinatorReply::EndTxn { error: ErrorCode::None, producer, epoch } => {
             Producer { id: producer, epoch, sequence: [0; PARTITIONS as usize] }

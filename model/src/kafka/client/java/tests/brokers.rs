@@ -206,10 +206,11 @@ impl Brokers {
             CoordinatorRequest::TxnOffsetCommit { offsets, .. } => {
                 CoordinatorReply::TxnOffsetCommit(offsets.iter().map(|(tp, _)| (*tp, error)).collect())
             }
-            CoordinatorRequest::EndTxn { producer, epoch, commit, v2, .. } => {
+            CoordinatorRequest::EndTxn { producer, epoch, commit, version, .. } => {
                 self.ended.push(*commit);
                 let next = ProducerEpoch(epoch.0 + 1);
-                let (producer, epoch) = if *v2 { (*producer, next) } else { (ProducerId::NONE, ProducerEpoch::NONE) };
+                let next = (*producer, next);
+                let (producer, epoch) = if *version > 4 { next } else { (ProducerId::NONE, ProducerEpoch::NONE) };
                 CoordinatorReply::EndTxn { error, producer, epoch }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::channel::{GroupNetwork, Outgoing, Purpose};
 use super::{Generation, GroupError, GroupEvent, GroupMember, MemberState, Timer};
-use crate::base::{Millis, Offset, TopicPartition};
+use crate::base::{Fix, Millis, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::assignor::{Assignor, divide};
 use crate::kafka::coordinator::group::Name;
@@ -268,7 +268,7 @@ impl GroupMember {
         let member = if forget_member { Name::from("") } else { Arc::clone(&self.generation.member) };
         self.generation = Generation::of(member);
         self.rejoin_needed = true;
-        self.needs_prepare = true;
+        self.needs_prepare |= self.fixes.has(Fix::LostMemberPreparesAgain);
     }
     /// `maybeLeaveGroup`: only a dynamic member says so; a static one stays until its session times out.
     pub fn leave(&mut self, net: &mut impl GroupNetwork, now: Millis) {
