@@ -50,6 +50,10 @@ pub const TRACED: &[&str] = &[
     "job-ended",
     "job-failed",
     "commit-dropped",
+    "savepoint-completed",
+    "offsets-committed",
+    "offsets-refused",
+    "task-stood",
     "task-manager-lost",
 ];
 /// A fault has begun.
