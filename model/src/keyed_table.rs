@@ -1,4 +1,5 @@
-//! A table with a primary key in a database of its own: what a JDBC-like sink upserts into (stores.md 5, U1 to U4).
+//! A table with a primary key in a database of its own: what a JDBC-like sink upserts into (stores.md 5, U1 to U4). Without a
+//! key it keeps every row; so it stands for a service, too, that knows a repeated call again by its key, or does not.
 //!
 //! A statement replaces whole rows and is visible at once, whatever becomes of the checkpoint that its writer works on. Who
 //! commits last wins, unless the statement guards itself by a version (`WHERE excluded.version >= version`). A batch is applied
@@ -34,8 +35,8 @@ impl KeyColumns {
 pub struct KeyedTableConfig {
     /// Its number in the scenario.
     pub number: u16,
-    /// Its primary key.
-    pub key: KeyColumns,
+    /// Its primary key; without, each row is inserted.
+    pub key: Option<KeyColumns>,
     /// A column that a statement must not take back; none: the last statement wins.
     pub version: Option<u8>,
     /// What a row of a statement takes.
@@ -135,7 +136,7 @@ impl KeyedTable {
     fn apply(&mut self, rows: &[Row]) -> Vec<Row> {
         let mut taken = Vec::with_capacity(rows.len());
         for row in rows {
-            let key = self.config.key.of(row);
+            let key = self.config.key.map_or_else(|| (self.rows.len() as i64, 0), |key| key.of(row));
             let stale = |there: &Row| {
                 self.config.version.is_some_and(|v| row.cols[usize::from(v)] < there.cols[usize::from(v)])
             };
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     fn table(version: Option<u8>) -> KeyedTable {
-        let config = KeyedTableConfig { number: 0, key: KeyColumns(0, Some(1)), version, row: Nanos::ZERO };
+        let config = KeyedTableConfig { number: 0, key: Some(KeyColumns(0, Some(1))), version, row: Nanos::ZERO };
         KeyedTable { config: Arc::new(config), rows: BTreeMap::new(), statements: 0 }
     }
     fn row(key: i64, value: i64) -> Row {

@@ -388,6 +388,28 @@ pub enum Event {
         /// What the coordinator answered.
         error: i16,
     },
+    /// A task's thread goes on that had stood for a second or more.
+    TaskStood {
+        /// The job, by number.
+        job: u16,
+        /// The vertex, by number in the job's graph.
+        vertex: u16,
+        /// Its subtask.
+        subtask: u16,
+        /// In a sink; else its outputs were full.
+        in_sink: bool,
+        /// For how long, ms.
+        ms: u32,
+    },
+    /// A source's commit of the offsets of a checkpoint has ended, which the job goes on without (S8).
+    SourceCommitted {
+        /// The job, by number.
+        job: u16,
+        /// The checkpoint.
+        checkpoint: i64,
+        /// The group coordinator took it.
+        taken: bool,
+    },
     /// A TaskManager was given up, or a channel to it broke.
     TaskManagerLost {
         /// By this job's JobMaster or task; `u16::MAX` for the ResourceManager.
@@ -445,6 +467,9 @@ impl Event {
             Self::JobEnded { failed: false, .. } => "job-ended",
             Self::JobEnded { failed: true, .. } => "job-failed",
             Self::CommitDropped { .. } => "commit-dropped",
+            Self::TaskStood { .. } => "task-stood",
+            Self::SourceCommitted { taken: true, .. } => "offsets-committed",
+            Self::SourceCommitted { taken: false, .. } => "offsets-refused",
             Self::TaskManagerLost { .. } => "task-manager-lost",
             Self::TransactionState { state, stored, .. } => match (*state, *stored) {
                 (2 | 3, false) => "transaction-ending",
@@ -528,6 +553,10 @@ impl Event {
             Self::CommitDropped { .. } => 58,
             Self::TaskManagerLost { .. } => 59,
             Self::SavepointCompleted { .. } => 60,
+            Self::TaskStood { in_sink: true, .. } => 63,
+            Self::TaskStood { in_sink: false, .. } => 64,
+            Self::SourceCommitted { taken: true, .. } => 61,
+            Self::SourceCommitted { taken: false, .. } => 62,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {

@@ -205,6 +205,16 @@ impl Feed for Event {
                 c.i64(checkpoint);
                 c.u16(error as u16);
             }
+            Self::TaskStood { job, vertex, subtask, ms, .. } => {
+                c.u16(job);
+                c.u16(vertex);
+                c.u16(subtask);
+                c.u32(ms);
+            }
+            Self::SourceCommitted { job, checkpoint, .. } => {
+                c.u16(job);
+                c.i64(checkpoint);
+            }
         }
     }
 }

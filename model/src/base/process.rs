@@ -295,6 +295,8 @@ pub struct Cx<'a, M, W> {
     streams: Streams,
     next_connection: &'a mut u64,
     effects: &'a mut Vec<Effect<M, W>>,
+    /// Rows that entered a component in this step without an effect of their own: see [`Cx::hop`].
+    hops: u64,
 }
 
 impl<'a, M, W> Cx<'a, M, W> {
@@ -310,7 +312,16 @@ impl<'a, M, W> Cx<'a, M, W> {
         next_connection: &'a mut u64,
         effects: &'a mut Vec<Effect<M, W>>,
     ) -> Self {
-        Self { now, me, incarnation, port, fixes, skew, streams, next_connection, effects }
+        Self { now, me, incarnation, port, fixes, skew, streams, next_connection, effects, hops: 0 }
+    }
+    /// Counts rows that entered a component (an operator, a sink). Nothing happens to the world by that: it is a measure of
+    /// work.
+    pub const fn hop(&mut self, rows: usize) {
+        self.hops += rows as u64;
+    }
+    /// What [`Cx::hop`] has counted.
+    pub const fn hops(&self) -> u64 {
+        self.hops
     }
 
     /// Kafka's clock for timers: the millisecond that has begun.

@@ -7,6 +7,7 @@
 use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
 use crate::world::Observer;
 use model::base::{Event, Offset, ProcessId, SimTime, SmallMap, TopicPartition};
+use std::collections::BTreeSet;
 
 /// Who was given a partition last.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub struct GroupLaw {
     owners: SmallMap<(u32, TopicPartition), Owner>,
     /// The furthest commit that was acknowledged.
     committed: SmallMap<(u32, TopicPartition), Offset>,
+    /// Who was given a partition.
+    members: BTreeSet<(u32, ProcessId)>,
     seen: Vec<Violation>,
 }
 impl GroupLaw {
@@ -37,6 +40,7 @@ impl Observer for GroupLaw {
     fn event(&mut self, at: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         match *event {
             Event::PartitionAssigned { group, tp, generation } => {
+                self.members.insert((group, process));
                 let owner = Owner { generation, process };
                 let before = self.owners.insert((group, tp), owner);
                 if let Some(other) = before.filter(|o| o.generation == generation && o.process != process) {
@@ -48,8 +52,10 @@ impl Observer for GroupLaw {
                 }
             }
             Event::OffsetCommitted { group, tp, offset } => {
+                // Who was never in the group (a Flink source) commits what it likes, an older offset too.
+                let member = self.members.contains(&(group, process));
                 let committed = self.committed.or_insert_with((group, tp), || offset);
-                *committed = (*committed).max(offset);
+                *committed = if member { (*committed).max(offset) } else { offset };
             }
             Event::MemberStarts { group, tp, offset } => {
                 if let Some(committed) = self.committed.get((group, tp)).copied().filter(|c| offset < *c) {

@@ -1,7 +1,7 @@
 //! How jobs fared: their checkpoints, their failures and restarts, what their committers swallowed.
 
 use crate::world::Observer;
-use model::base::{Event, ProcessId, SimTime};
+use model::base::{Event, Nanos, ProcessId, SimTime};
 
 /// A failure, until the job runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,13 @@ pub struct JobAccount {
     pub failed: u64,
     /// Transactions whose commit was refused and given up without a word to the job (7.3).
     pub commits_dropped: u64,
+    /// The longest time from the trigger of a checkpoint to its completion.
+    pub longest_checkpoint: Nanos,
+    triggered: Option<(i64, SimTime)>,
+    /// The longest time that a task's thread stood in a sink, ms, and that a source's stood at all.
+    pub stood_ms: (u64, u64),
+    /// Commits of a source's offsets that were acknowledged, and those that were refused or lost (S8).
+    pub offset_commits: (u64, u64),
 }
 
 /// All of them, by number.
@@ -64,9 +71,29 @@ impl JobTally {
 impl Observer for JobTally {
     fn event(&mut self, at: SimTime, _: u64, _: u64, _: ProcessId, event: &Event) {
         match *event {
-            Event::CheckpointCompleted { job, .. } => self.at(job).completed += 1,
+            Event::CheckpointTriggered { job, id } => self.at(job).triggered = Some((id, at)),
+            Event::CheckpointCompleted { job, id } => {
+                let account = self.at(job);
+                account.completed += 1;
+                if let Some((_, since)) = account.triggered.filter(|(triggered, _)| *triggered == id) {
+                    account.longest_checkpoint = account.longest_checkpoint.max(at.since(since));
+                }
+            }
+            Event::TaskStood { job, vertex, in_sink, ms, .. } => {
+                let (sink, source) = &mut self.at(job).stood_ms;
+                let ms = u64::from(ms);
+                if in_sink {
+                    *sink = (*sink).max(ms);
+                }
+                // Sources come first in a graph, and a source alone has vertex 0 with nothing before it.
+                if vertex == 0 {
+                    *source = (*source).max(ms);
+                }
+            }
             Event::CheckpointFailed { job, .. } => self.at(job).failed += 1,
             Event::CommitDropped { job, .. } => self.at(job).commits_dropped += 1,
+            Event::SourceCommitted { job, taken: true, .. } => self.at(job).offset_commits.0 += 1,
+            Event::SourceCommitted { job, taken: false, .. } => self.at(job).offset_commits.1 += 1,
             Event::JobFailing { job, cause } => {
                 let downtimes = &mut self.at(job).downtimes;
                 if downtimes.last().is_none_or(|d| d.until.is_some()) {

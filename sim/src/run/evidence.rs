@@ -1,16 +1,18 @@
 //! What the judge is shown: the final logs and positions, read off the world.
 
 use super::Run;
+use super::internal::group_coordinators;
 use crate::judge::{Evidence, Replica};
-use crate::scenario::data::NodeKind;
+use crate::scenario::data::{Job, NodeKind};
 use model::actor::Actor;
 use model::app::ReaderApp;
-use model::base::{BrokerId, Offset, ProcessId, Row, TopicPartition};
+use model::base::{BrokerId, Offset, ProcessId, Row, TopicId, TopicPartition};
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
 use model::kafka::broker::node::Node;
 use model::kafka::controller::MetadataImage;
 use model::kafka::partition::Partition;
+use model::kafka::txn_messages::GroupId;
 use std::collections::BTreeMap;
 
 /// The nodes that are up, by id.
@@ -128,6 +130,29 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
         }
     }
     behind
+}
+/// How far the groups of a job's sources are behind, in records, as a monitor of lags sees it.
+pub(super) fn committed_lag(run: &Run, job: &Job) -> BTreeMap<String, u64> {
+    let coordinators = group_coordinators(&run.scenario);
+    let Some(image) = newest_image(run) else { return BTreeMap::new() };
+    let lag = |topic: TopicId, group: u32| {
+        let log = coordinators[group as usize];
+        let leader = image.partition(log).map(|p| p.leader);
+        let node = nodes(run).find(|(id, ..)| Some(*id) == leader).map(|(.., n)| n);
+        let shard = node.and_then(|n| n.group_coordinator().shard(log.partition));
+        let partitions = run.scenario.partitions_of(&[topic]);
+        let of = |tp: &TopicPartition| {
+            let end = led(run, image, *tp).map(|p| p.log().high_watermark())?;
+            let committed = shard.and_then(|s| s.offsets().get(GroupId(group), *tp)).map_or(Offset(0), |c| c.offset);
+            Some((end.0 - committed.0).max(0) as u64)
+        };
+        partitions.iter().filter_map(of).sum()
+    };
+    let sources = job.nodes.iter().filter_map(|node| match node.kind {
+        NodeKind::Source { topic, group: Some(group), .. } => Some((node.name.clone(), lag(topic, group))),
+        _ => None,
+    });
+    sources.collect()
 }
 /// What keyed tables hold. A table that is down holds nothing that could be asked for.
 fn tables(run: &Run) -> Vec<Vec<Row>> {

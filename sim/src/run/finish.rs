@@ -133,7 +133,7 @@ fn layer(run: &Run, name: &str, c: &LayerCount) -> Layer {
     }
 }
 const fn scope(s: Scopes) -> Scope {
-    Scope { state: s.state, sink: s.sink, reader: s.reader }
+    Scope { state: s.state, sink: s.sink, reader: s.reader, overflows: s.overflows }
 }
 /// How many wrong results of a reader stand in the outcome.
 const FIRST_WRONG: usize = 10;
@@ -198,6 +198,12 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
             checkpoint,
             checkpoints_failed: account.failed,
             commits_dropped: account.commits_dropped,
+            longest_checkpoint_ms: account.longest_checkpoint.0 / 1_000_000,
+            longest_in_sink_ms: account.stood_ms.0,
+            longest_source_stood_ms: account.stood_ms.1,
+            offset_commits: account.offset_commits.0,
+            offset_commits_failed: account.offset_commits.1,
+            committed_lag: evidence::committed_lag(run, job),
             longest_down_ms: down.max().unwrap_or(0),
         };
         (job.name.clone(), of)

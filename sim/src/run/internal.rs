@@ -223,6 +223,12 @@ pub(super) fn coordinators(scenario: &Scenario) -> Vec<Vec<TopicPartition>> {
     list
 }
 
+/// Where transactional ids that programs make up are kept: the topic, its partitions, and the ids.
+pub(super) fn transaction_log(scenario: &Scenario) -> Option<(TopicId, u16, IdTable)> {
+    let internal = Internal::of(scenario);
+    let partitions = Kind::TransactionState.shape(&scenario.cluster.nodes[0].config).0;
+    Some((internal.topic(Kind::TransactionState)?, partitions, internal.ids))
+}
 /// Where the offsets of each group are kept.
 pub(super) fn group_coordinators(scenario: &Scenario) -> Vec<TopicPartition> {
     let internal = Internal::of(scenario);

@@ -7,7 +7,7 @@ use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
 use crate::scenario::keys::{Config, Profile};
 use crate::world::World;
 use model::actor::{Actor, ActorConfig};
-use model::base::{Addr, Millis, Nanos, ProcessId};
+use model::base::{Addr, Millis, Nanos, Offset, ProcessId};
 use model::flink::barrier::{BarrierKind, Mode};
 use model::flink::checkpoint::CheckpointConfig;
 use model::flink::heartbeat::HeartbeatConfig;
@@ -125,6 +125,7 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[Proc
             let chain = &mut graph.vertices[vertex].chain;
             chain.push(chained(Some(of), side));
             placed.push((vertex, chain.len() - 1));
+            chain.extend(calls(node, chain.len() - 1, scenario, tables));
             continue;
         }
         let parallelism = node.parallelism;
@@ -136,8 +137,22 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[Proc
             graph.edges.push(JobEdge { from: from as u16, after, side, to: vertex as u16, exchange });
         }
         placed.push((vertex, 0));
+        graph.vertices[vertex].chain.extend(calls(node, 0, scenario, tables));
     }
     graph
+}
+/// The calls of an operator, right behind it in its chain.
+fn calls(node: &JobNode, after: usize, scenario: &Scenario, tables: &[ProcessId]) -> Option<Chained> {
+    let call = node.call?;
+    let at = Addr { process: tables[call.to], port: SQL };
+    let config = UpsertConfig {
+        one_by_one: true,
+        max_retries: call.retries,
+        timeout: call.timeout,
+        ..UpsertConfig::new(at, scenario.tables[call.to].key)
+    };
+    let kind = Kind::Call(Arc::new(config));
+    Some(Chained { kind, after: Some(after), side: false, shown: None, record: Nanos::ZERO })
 }
 
 /// For each node of a job, under which number the judge sees what it hands on: that of the sink below whose results it makes.
@@ -171,7 +186,7 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
             let at = Addr { process: tables[*table], port: SQL };
             Kind::Upsert(Arc::new(UpsertConfig::new(at, scenario.tables[*table].key)))
         }
-        NodeKind::Source { topic, config, watermarks } => {
+        NodeKind::Source { topic, config, watermarks, until, replays, group } => {
             let name: Arc<str> = scenario.topics[usize::from(topic.0)].name.as_str().into();
             let partitions = scenario.partitions_of(&[*topic]);
             let (network, consumer) = java_consumer(config, &[*topic], scenario, bootstrap);
@@ -182,6 +197,12 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
                 partitions: partitions.iter().map(|tp| (*tp, Arc::clone(&name))).collect(),
                 consumer: Arc::new(consumer),
                 network: Box::new(network),
+                replays: *replays,
+                until: until.as_ref().map(|until| {
+                    let ends = until.iter().map(|end| Offset(i64::from(*end)));
+                    partitions.iter().copied().zip(ends).collect()
+                }),
+                commits: group.and_then(|group| super::members::commits(config, group)).map(Arc::new),
                 watermarks: watermarks.map(|(strategy, idle_timeout)| Watermarks { strategy, idle_timeout, interval }),
             }))
         }
@@ -227,6 +248,13 @@ fn checkpointing(c: &Config) -> Option<Checkpointing> {
     };
     Some(match c.word("execution.checkpointing.mode") {
         "AT_LEAST_ONCE" => Checkpointing { config, mode: Mode::AtLeastOnce, barriers: BarrierKind::AtLeastOnce },
+        _ if c.flag("execution.checkpointing.unaligned.enabled") => {
+            let barriers = match c.ms("execution.checkpointing.aligned-checkpoint-timeout") {
+                Millis::ZERO => BarrierKind::Unaligned,
+                timeout => BarrierKind::Timeoutable(timeout),
+            };
+            Checkpointing { config, mode: Mode::Alternating, barriers }
+        }
         _ => Checkpointing { config, mode: Mode::Aligned, barriers: BarrierKind::Aligned },
     })
 }
@@ -265,6 +293,8 @@ fn restart(c: &Config) -> RestartStrategy {
 pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
     let mut nodes: Vec<ResultNode> = Vec::new();
     let mut sinks = Vec::new();
+    // Services that are called: they stand behind the sinks, whose numbers operators are shown under.
+    let mut called = Vec::new();
     // The node whose rows a topic holds, where a job writes it.
     let mut writers: Vec<(u16, usize)> = Vec::new();
     for job in &scenario.jobs {
@@ -272,9 +302,11 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
         for node in &job.nodes {
             let input = node.input.map(|(at, side)| (first + at, side));
             nodes.push(match (&node.kind, input) {
-                (NodeKind::Source { topic, watermarks, .. }, _) => {
+                (NodeKind::Source { topic, watermarks, until, .. }, _) => {
                     let written = writers.iter().find(|(t, _)| *t == topic.0).map(|(_, at)| *at);
+                    // Event time ends with a bounded source.
                     let bound = watermarks.map(|(strategy, _)| strategy.bound());
+                    let bound = if until.is_some() { Some(i64::MIN) } else { bound };
                     ResultNode::Source { topic: topic.0, of: written, bound }
                 }
                 (NodeKind::Operator(operator, _), Some((of, false))) => {
@@ -284,6 +316,10 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                 _ => ResultNode::Nothing,
             });
             let at = nodes.len() - 1;
+            if let Some(call) = node.call {
+                let name = scenario.tables[call.to].name.clone();
+                called.push(ResultSink { name: name.clone(), into: Into::Table(call.to as u16, name), node: at, amount: None });
+            }
             let into = match node.kind {
                 NodeKind::Sink { topic, .. } => {
                     writers.push((topic.0, at));
@@ -300,6 +336,7 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
             }
         }
     }
+    sinks.append(&mut called);
     ResultPlan { nodes, sinks }
 }
 

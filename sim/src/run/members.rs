@@ -66,6 +66,18 @@ fn group_config(reader: &Reader, group: u32, instance: usize, scenario: &Scenari
         ..GroupConfig::new(GroupId(group), Some(reader.topics.clone()))
     }
 }
+/// The group of a source that commits the offsets of completed checkpoints, or what it has polled by itself.
+pub(super) fn commits(c: &Config, group: u32) -> Option<GroupConfig> {
+    let auto_commit = c.flag("enable.auto.commit").then(|| c.ms("auto.commit.interval.ms"));
+    let retry = c.ms("retry.backoff.ms");
+    (c.flag("commit.offsets.on.checkpoint") || auto_commit.is_some()).then(|| GroupConfig {
+        request_timeout: request_timeout(c),
+        retry_backoff: retry,
+        backoff: Backoff::new(retry, retry),
+        auto_commit,
+        ..GroupConfig::new(GroupId(group), None)
+    })
+}
 /// The same for librdkafka.
 fn rd_group_config(reader: &Reader, group: u32, instance: usize, scenario: &Scenario) -> RdGroupConfig {
     let c = &reader.config;

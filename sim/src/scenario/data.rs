@@ -1,6 +1,6 @@
 //! A scenario ready to run: plain data in which nothing has to be looked up or parsed any more.
 
-pub use super::data_job::{Flink, Job, JobNode, NodeKind, Table};
+pub use super::data_job::{Call, Flink, Job, JobNode, NodeKind, Table};
 use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
@@ -396,6 +396,8 @@ pub enum Target {
     /// The transaction coordinator of an instance of an application, by place in [`Scenario::applications`], or of a
     /// gatekeeper: these are counted on. Of the first instance if none is named.
     CoordinatorOf(u16, u16),
+    /// The transaction coordinator of the id under which a subtask of a job writes into a topic now: job, topic, subtask.
+    CoordinatorOfSink(u16, TopicId, u16),
     /// An application, by place in [`Scenario::applications`]; all instances if none is named.
     Application(u16, Option<u16>),
     /// A reader, by place in [`Scenario::readers`]; all instances if none is named.

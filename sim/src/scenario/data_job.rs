@@ -27,8 +27,8 @@ pub struct Table {
     pub name: String,
     /// Its machine, by place in [`Scenario::machines`](super::data::Scenario::machines).
     pub machine: usize,
-    /// Its primary key.
-    pub key: KeyColumns,
+    /// Its primary key; without, it keeps every row.
+    pub key: Option<KeyColumns>,
     /// A column that a statement must not take back.
     pub version: Option<u8>,
     /// Work for one row of a statement.
@@ -63,6 +63,18 @@ pub struct JobNode {
     pub record: Nanos,
     /// Columns of what it hands on.
     pub columns: Vec<Column>,
+    /// Its calls to a service, of a map.
+    pub call: Option<Call>,
+}
+/// Calls of a map.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// To whom, by place in [`Scenario::tables`](super::data::Scenario::tables).
+    pub to: usize,
+    /// How long one waits for its answer.
+    pub timeout: Millis,
+    /// How often it is made again.
+    pub retries: u32,
 }
 impl JobNode {
     /// Whether it is an end of the graph.
@@ -81,6 +93,12 @@ pub enum NodeKind {
         config: Config,
         /// How event time passes: strategy and idle timeout.
         watermarks: Option<(Strategy, Option<Millis>)>,
+        /// Where each partition ends, of a bounded one.
+        until: Option<Vec<u32>>,
+        /// It can be read again.
+        replays: bool,
+        /// The group that it commits offsets for, by place in [`Scenario::groups`](super::data::Scenario::groups).
+        group: Option<u32>,
     },
     /// Computes, keyed or not.
     Operator(OperatorConfig, Option<KeyColumn>),

@@ -51,6 +51,10 @@ pub const TRACED: &[&str] = &[
     "job-ended",
     "job-failed",
     "commit-dropped",
+    "savepoint-completed",
+    "offsets-committed",
+    "offsets-refused",
+    "task-stood",
     "task-manager-lost",
 ];
 /// Those that are about a job.

@@ -1,7 +1,7 @@
 //! Flink as written: the cluster, and jobs as graphs of sources, operators and sinks.
 
-use super::raw::{ConsumerKeys, ProducerKeys, Settings};
-use super::raw_keys::{FlinkKeys, JobKeys, SinkKeys};
+use super::raw::{ProducerKeys, Settings};
+use super::raw_keys::{FlinkKeys, JobKeys, SinkKeys, SourceKeys};
 use super::units::{Duration, Size};
 use model::base::Nanos;
 use schemars::JsonSchema;
@@ -80,9 +80,17 @@ pub struct JobSource {
     pub name: String,
     /// The topic.
     pub topic: String,
-    /// The consumer's keys.
+    /// The consumer's keys. With `group.id` the group is told of completed checkpoints; nothing begins from there.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
-    pub config: Settings<ConsumerKeys>,
+    pub config: Settings<SourceKeys>,
+    /// It can be read again from an offset. One that cannot, as a socket, gives each start but the first only what comes from
+    /// then on; no checkpoint keeps a place in it.
+    #[serde(default = "yes")]
+    pub replay: bool,
+    /// A bounded source ends before these offsets, one a partition; what the topic holds beyond is nobody's. Without, it does not
+    /// end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Vec<u32>>,
     /// How event time passes; without, it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
@@ -158,6 +166,9 @@ pub struct JobOperator {
     /// Of a join: rows of the right kind, whose time the pair has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right: Option<String>,
+    /// Of a map: each row is a call to a service, which the task waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Call>,
     /// How long state is kept: of a join in event time; of a deduplication in processing time, for ever if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
@@ -184,13 +195,34 @@ pub struct JobOperator {
     pub record: Duration,
 }
 
-/// A table with a primary key, in a database of its own.
+/// Calls of a function to a service outside.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Call {
+    /// The service: a table. Its primary key is the idempotency key of the calls; without one each call takes effect.
+    pub to: String,
+    /// How long one waits for its answer.
+    #[serde(default = "answer")]
+    pub timeout: Duration,
+    /// How often a call is made again before the function throws.
+    #[serde(default = "again")]
+    pub retries: u32,
+}
+const fn answer() -> Duration {
+    Duration(Nanos::secs(10))
+}
+const fn again() -> u32 {
+    3
+}
+
+/// A table with a primary key, in a database of its own; without a key, every row is kept.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Table {
     /// Name.
     pub name: String,
-    /// The columns of its primary key, one or two.
+    /// The columns of its primary key, one or two; none keeps every row.
+    #[serde(default)]
     pub key: Vec<String>,
     /// A column that a statement must not take back (`WHERE excluded.version >= version`); without, the last statement wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]

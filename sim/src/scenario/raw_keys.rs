@@ -92,6 +92,13 @@ impl Whose for JobKeys {
     const NAME: &'static str = "JobKeys";
     const SIDES: &'static [Side] = &[Side::Job];
 }
+/// Keys of a Kafka source of a Flink job.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceKeys;
+impl Whose for SourceKeys {
+    const NAME: &'static str = "SourceKeys";
+    const SIDES: &'static [Side] = &[Side::Source];
+}
 impl Whose for SinkKeys {
     const NAME: &'static str = "SinkKeys";
     const SIDES: &'static [Side] = &[Side::Sink];

@@ -27,6 +27,20 @@ pub struct Names<'a> {
     pub task_managers: u16,
     /// Declared machines, in order.
     pub machines: &'a [String],
+    /// Sinks of jobs that write topics.
+    pub sinks: &'a [SinkName],
+}
+/// A sink of a job.
+#[derive(Clone, Debug)]
+pub struct SinkName {
+    /// Its name.
+    pub name: String,
+    /// At most so many subtasks.
+    pub subtasks: u16,
+    /// The job, by place.
+    pub job: u16,
+    /// Its topic.
+    pub topic: String,
 }
 
 /// Forms a target may take, for error texts.
@@ -42,6 +56,7 @@ const FORMS: &[&str] = &[
     "broker that leads none of TOPIC",
     "coordinator of NAME",
     "coordinator of group NAME",
+    "coordinator of sink NAME/0",
     "coordinator of NAME/N",
     "application NAME",
     "application NAME/N",
@@ -96,6 +111,12 @@ impl Names<'_> {
             ["coordinator", "of", "group", name] => {
                 let names = self.groups.iter().map(String::as_str);
                 Ok(Target::CoordinatorOfGroup(place("group", name, names)? as u16))
+            }
+            ["coordinator", "of", "sink", name] => {
+                let names: Vec<_> = self.sinks.iter().map(|s| (s.name.clone(), s.subtasks)).collect();
+                let (at, subtask) = instance("sink", name, &names)?;
+                let sink = &self.sinks[usize::from(at)];
+                Ok(Target::CoordinatorOfSink(sink.job, self.topic(&sink.topic)?, subtask.unwrap_or(0)))
             }
             ["broker", "that", "leads", "none", "of", t] => Ok(Target::LeadsNoneOf(self.topic(t)?)),
             ["application", name] => {
@@ -214,8 +235,11 @@ mod tests {
             tables: &[],
             task_managers: 2,
             machines,
+            sinks: &[SinkName { name: "cost".into(), subtasks: 2, job: 1, topic: "events".into() }],
         };
         assert_eq!(names.target("coordinator of group billing"), Ok(Target::CoordinatorOfGroup(0)));
+        let sink = Target::CoordinatorOfSink(1, TopicId(0), 1);
+        assert_eq!(names.target("coordinator of sink cost/1"), Ok(sink));
         assert_eq!(names.target("controller"), Ok(Target::Controller));
         assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));
         assert_eq!(names.target("application shop/1"), Ok(Target::Application(0, Some(1))));

@@ -1,6 +1,6 @@
 //! Faults in words: for the outcome, for `sim show --seed`, for messages.
 
-use super::data::{Action, Fault, Scenario, Target, TriggerEvent, When};
+use super::data::{Action, Fault, JobNode, NodeKind, Scenario, Target, TriggerEvent, When};
 use super::units::{Duration, Share, Shift};
 use model::base::{JobAct, Nanos, TopicPartition};
 
@@ -31,6 +31,11 @@ impl Scenario {
             Target::LeadsNoneOf(t) => format!("broker that leads none of {}", topic(t)),
             Target::Application(a, None) => format!("application {}", self.applications[usize::from(a)].name),
             Target::Application(a, Some(n)) => format!("application {}/{n}", self.applications[usize::from(a)].name),
+            Target::CoordinatorOfSink(job, of, n) => {
+                let sinks = |n: &&JobNode| matches!(n.kind, NodeKind::Sink { topic, .. } if topic == of);
+                let name = self.jobs[usize::from(job)].nodes.iter().find(sinks).map_or("?", |n| &n.name);
+                format!("coordinator of sink {name}/{n}")
+            }
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(r, None) => format!("reader {}", self.readers[usize::from(r)].name),
             Target::Reader(r, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(r)].name),

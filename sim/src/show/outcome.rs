@@ -195,6 +195,8 @@ pub struct Scope {
     pub sink: bool,
     /// For readers.
     pub reader: bool,
+    /// Windows whose true sum does not fit a Java `long`: the job's wraps there, and is wrong in every scope.
+    pub overflows: u64,
 }
 /// Money: what a reader that adds up everything it is given comes to. In the parts that the workload counts in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -238,6 +240,19 @@ pub struct Job {
     pub checkpoints_failed: u64,
     /// Transactions whose commit was refused: swallowed, and the job went on (7.3).
     pub commits_dropped: u64,
+    /// The longest time from the trigger of a checkpoint to its completion, ms.
+    pub longest_checkpoint_ms: u64,
+    /// The longest time that a task's thread stood in a sink, ms; below a second it is 0.
+    pub longest_in_sink_ms: u64,
+    /// The longest time that the thread of the first source stood, in a chained sink or before full outputs, ms; likewise.
+    pub longest_source_stood_ms: u64,
+    /// Commits of source offsets, one a subtask and completed checkpoint, that the group coordinator took.
+    pub offset_commits: u64,
+    /// Those that it refused, or that were lost: nothing comes of that but the lag.
+    pub offset_commits_failed: u64,
+    /// By source with a `group.id`: records between the group's committed offsets and the ends of the partitions, at the end of
+    /// the run.
+    pub committed_lag: BTreeMap<String, u64>,
     /// The longest time without all its tasks, ms; to the end of the run if they did not come back.
     pub longest_down_ms: u64,
 }

@@ -94,7 +94,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 pub struct Work {
     /// Inputs given to processes.
     pub kernel_events: u64,
-    /// Rows that entered a component: leader appends and rows shown to a layer.
+    /// Rows that entered a component: leader appends, rows shown to a layer, rows taken by an operator or a sink.
     pub record_hops: u64,
     /// Messages delivered.
     pub messages: u64,

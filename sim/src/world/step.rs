@@ -96,6 +96,7 @@ impl<P: Process> World<P> {
             &mut self.scratch,
         );
         state.step(port, input, &mut cx);
+        self.work.record_hops += cx.hops();
         self.apply(process, port, lane, id, life, seen);
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 fn upserts(bootstrap: &Arc<[Addr]>, table: ProcessId) -> JobGraph {
     let key = KeyColumns(0, Some(1));
-    let sink = UpsertConfig::new(Addr { process: table, port: SQL }, key);
+    let sink = UpsertConfig::new(Addr { process: table, port: SQL }, Some(key));
     let first = vec![chained(source(bootstrap, Some(watermarks())), None), chained(to_windows(), Some(0))];
     let second = vec![
         chained(Kind::Operator(OperatorConfig::Window(window())), None),
@@ -26,7 +26,7 @@ fn upserts(bootstrap: &Arc<[Addr]>, table: ProcessId) -> JobGraph {
 /// The table behind the windows of a run in which a TaskManager, or the table's database, dies.
 fn table(dies: impl Fn(&mut Cluster, ProcessId)) -> (Cluster, ProcessId) {
     let mut cluster = Cluster::empty(&["workload.late=0 %".into()]);
-    let config = KeyedTableConfig { number: 0, key: KeyColumns(0, Some(1)), version: None, row: Nanos::micros(50) };
+    let config = KeyedTableConfig { number: 0, key: Some(KeyColumns(0, Some(1))), version: None, row: Nanos::micros(50) };
     let table = cluster.run.world.add(0, ActorConfig::KeyedTable(Arc::new(config)));
     cluster.manage(|bootstrap| JobManagerConfig::new(vec![Arc::new(upserts(bootstrap, table))]));
     cluster.begin();

@@ -15,6 +15,8 @@ pub enum Element {
     Watermark(EventTime),
     /// The watermark status: idle or active again.
     Idle(bool),
+    /// Nothing more comes, but for the barrier of the last checkpoint (`EndOfData`, FLIP-147).
+    EndOfData,
     /// The barrier of this savepoint follows, behind which the tasks end; whether it drains. In Flink the barrier says so.
     Stop(CheckpointId, bool),
 }
@@ -25,7 +27,7 @@ impl Element {
             Self::Rows(rows) => rows.iter().map(|r| r.bytes).sum(),
             Self::Watermark(_) => 9,
             Self::Idle(_) => 5,
-            Self::Stop(..) => 0,
+            Self::Stop(..) | Self::EndOfData => 0,
         }
     }
 }
@@ -41,6 +43,7 @@ impl Feed for Element {
                 chain.i64(t.0);
             }
             Self::Idle(idle) => chain.u8(3 + u8::from(*idle)),
+            Self::EndOfData => chain.u8(7),
             Self::Stop(id, drain) => {
                 chain.u8(5 + u8::from(*drain));
                 id.feed(chain);

@@ -1,7 +1,7 @@
 //! A job as the JobManager runs it: vertices of chained operators, and edges between them (`JobGraph`).
 
 use super::operator::OperatorConfig;
-use crate::base::{Addr, Millis, Nanos, TopicPartition};
+use crate::base::{Addr, Millis, Nanos, Offset, TopicPartition};
 use crate::flink::barrier::{BarrierKind, Mode};
 use crate::flink::checkpoint::CheckpointConfig;
 use crate::flink::kafka::DeliveryGuarantee;
@@ -10,6 +10,7 @@ use crate::flink::restart::RestartStrategy;
 use crate::flink::source::Strategy;
 use crate::kafka::client::java::{NetworkConfig, ProducerConfig};
 use crate::kafka::client::java_consumer::ConsumerConfig;
+use crate::kafka::client::java_consumer::group::GroupConfig;
 use crate::keyed_table::KeyColumns;
 use std::sync::Arc;
 
@@ -58,6 +59,13 @@ pub struct SourceConfig {
     pub consumer: Arc<ConsumerConfig>,
     /// Its connections.
     pub network: Box<NetworkConfig>,
+    /// It can be read again from an offset. One that cannot (a socket) is stood in for by a topic of which whoever was not
+    /// there gets nothing: no checkpoint keeps where it was, and each start but the first begins at the end.
+    pub replays: bool,
+    /// Where each partition's part of a bounded source ends (`setBounded(OffsetsInitializer.offsets(...))`).
+    pub until: Option<Arc<[(TopicPartition, Offset)]>>,
+    /// The group that it tells of its progress, if `group.id` is set and `commit.offsets.on.checkpoint` is not turned off (S8).
+    pub commits: Option<Arc<GroupConfig>>,
     /// Its `WatermarkStrategy`; none is `noWatermarks()`.
     pub watermarks: Option<Watermarks>,
 }
@@ -90,13 +98,16 @@ pub struct SinkConfig {
     pub producer: Box<ProducerConfig>,
 }
 
-/// Writes a keyed table (`JdbcSink` with upserts). At least once; the table converges by key.
+/// Writes a table (`JdbcSink`): upserts by its primary key, to which it converges, at least once; plain inserts without one.
+/// Or calls another service out of a function, row by row, under a key that the service knows again or without one.
 #[derive(Clone, Debug)]
 pub struct UpsertConfig {
     /// Where the table's database listens.
     pub table: Addr,
-    /// Its primary key: of rows with one key a batch holds the last.
-    pub key: KeyColumns,
+    /// Its primary key: of rows with one key a batch holds the last. Without, all of them are inserted.
+    pub key: Option<KeyColumns>,
+    /// Each row is a statement of its own, which its caller waits for.
+    pub one_by_one: bool,
     /// `sink.buffer-flush.max-rows`.
     pub buffer_flush_max_rows: u32,
     /// `sink.buffer-flush.interval`; zero: never by time.
@@ -108,10 +119,11 @@ pub struct UpsertConfig {
 }
 impl UpsertConfig {
     /// The defaults of SQL.
-    pub const fn new(table: Addr, key: KeyColumns) -> Self {
+    pub const fn new(table: Addr, key: Option<KeyColumns>) -> Self {
         Self {
             table,
             key,
+            one_by_one: false,
             buffer_flush_max_rows: 100,
             buffer_flush_interval: Millis::secs(1),
             max_retries: 3,
@@ -131,6 +143,9 @@ pub enum Kind {
     Sink(Arc<SinkConfig>),
     /// An end of a chain that writes to a keyed table.
     Upsert(Arc<UpsertConfig>),
+    /// The calls of a function to a service, after the function: its thread stands until all are answered. What the function
+    /// makes of the rows goes on in the same turn.
+    Call(Arc<UpsertConfig>),
 }
 
 /// An operator in a chain.

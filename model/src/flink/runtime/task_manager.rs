@@ -5,9 +5,10 @@ use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
 use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
-use crate::base::{Addr, ConnEvent, ConnId, Cx, Event, Input, Lane, Millis, Port, SimTime, SmallMap};
+use crate::base::{Addr, ConnEvent, ConnId, Cx, Event, Input, Lane, Millis, Port, SimTime, SmallMap, TopicId};
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
+use crate::kafka::txn_messages::TransactionalId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -104,6 +105,11 @@ impl TaskManager {
     /// Its tasks.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().flatten().map(|t| &**t)
+    }
+    /// The `transactional.id` under which a subtask of a job writes into a topic now, if that subtask is here.
+    pub fn transactional_id(&self, job: JobId, topic: TopicId, subtask: u16) -> Option<TransactionalId> {
+        let of = |t: &&Task| t.id().subtask.job == job && t.id().subtask.index == subtask && !t.is_closing();
+        self.tasks().filter(of).find_map(|t| t.transactional_id(topic))
     }
     /// The sum of the next offsets of what a job's sources read here: how far they are.
     pub fn position(&self, job: JobId) -> i64 {

@@ -84,6 +84,8 @@ pub struct Scopes {
     pub sink: bool,
     /// At every reader of the topic.
     pub reader: bool,
+    /// Sums that do not fit a `long`: the reference's stand at its end, a job's wrap.
+    pub overflows: u64,
 }
 /// A result that a reader bills wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +212,9 @@ impl ResultLaw {
                 }
                 results.layers.insert(name.clone(), of_reader);
             }
-            results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_store.exact(), reader });
+            let full = |i: &&Item| sink.amount.is_some_and(|a| matches!(i.cols[a], i64::MAX | i64::MIN));
+            let overflows = wanted.keys().filter(full).count() as u64;
+            results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_store.exact(), reader, overflows });
             results.layers.insert(name.clone(), of_store);
         }
         results

@@ -1,13 +1,15 @@
 //! Whom a symbolic target means now.
 
 use crate::run::Stage;
-use crate::run::internal::{coordinators, group_coordinators};
-use crate::scenario::data::{Fault, Scenario, Target};
+use crate::run::internal::{coordinators, group_coordinators, transaction_log};
+use crate::scenario::data::{Fault, NodeKind, Scenario, Target};
 use crate::world::World;
 use model::actor::Actor;
 use model::base::{BrokerId, Nanos, ProcessId, Stream, TopicId, TopicPartition};
 use model::kafka::broker::node::Node;
+use model::flink::runtime::ids::JobId;
 use model::kafka::controller::MetadataImage;
+use model::kafka::placement::IdTable;
 use std::collections::BTreeSet;
 
 /// What does not change in a run: faults, who is who, and what everybody is called.
@@ -29,6 +31,10 @@ pub(super) struct Plan {
     machines: Vec<String>,
     gatekeepers: Vec<String>,
     tables: Vec<String>,
+    /// `__transaction_state`, its partitions, and who is kept where.
+    transaction_log: Option<(TopicId, u16, IdTable)>,
+    /// Sinks of jobs: job, topic, name.
+    sinks: Vec<(u16, TopicId, String)>,
 }
 
 /// What a fault looks for.
@@ -40,6 +46,16 @@ pub(super) enum Wanted {
     Dead,
     /// One that is frozen.
     Frozen,
+}
+
+/// The sinks of all jobs that write topics.
+fn sinks(scenario: &Scenario) -> Vec<(u16, TopicId, String)> {
+    let nodes = scenario.jobs.iter().zip(0u16..).flat_map(|(job, number)| job.nodes.iter().map(move |n| (number, n)));
+    let of = nodes.filter_map(|(job, n)| match n.kind {
+        NodeKind::Sink { topic, .. } => Some((job, topic, n.name.clone())),
+        _ => None,
+    });
+    of.collect()
 }
 
 impl Plan {
@@ -63,6 +79,8 @@ impl Plan {
             machines: scenario.machines.iter().map(|m| m.name.clone()).collect(),
             gatekeepers: scenario.gatekeepers.iter().map(|g| g.name.clone()).collect(),
             tables: scenario.tables.iter().map(|t| t.name.clone()).collect(),
+            transaction_log: transaction_log(scenario),
+            sinks: sinks(scenario),
         }
     }
 
@@ -145,6 +163,13 @@ impl Plan {
             Target::CoordinatorOf(app, n) => {
                 let of = self.coordinators[usize::from(app)].get(usize::from(n)).copied()?;
                 single(node(self.leader(of, world)?))
+            }
+            Target::CoordinatorOfSink(job, topic, subtask) => {
+                let managers = self.stage.task_managers.iter().filter_map(|p| world.process(*p)?.task_manager());
+                let id = managers.filter_map(|m| m.transactional_id(JobId(job), topic, subtask)).next()?;
+                let (topic, partitions, ids) = self.transaction_log.as_ref()?;
+                let log = TopicPartition { topic: *topic, partition: ids.partition(id.0, *partitions) };
+                single(node(self.leader(log, world)?))
             }
             Target::LeadsNoneOf(topic) => single(node(self.leads_none(topic, world)?)),
             Target::Application(i, Some(n)) => Some(vec![self.stage.applications[usize::from(i)][usize::from(n)]]),
@@ -264,6 +289,10 @@ impl Plan {
             Target::LeadsNoneOf(topic) => format!("broker that leads none of {}", self.topics[usize::from(topic.0)]),
             Target::Application(i, None) => format!("application {}", self.applications[usize::from(i)]),
             Target::Application(i, Some(n)) => format!("application {}/{n}", self.applications[usize::from(i)]),
+            Target::CoordinatorOfSink(job, topic, n) => {
+                let sink = self.sinks.iter().find(|(j, t, _)| (*j, *t) == (job, topic));
+                format!("coordinator of sink {}/{n}", sink.map_or("?", |(.., name)| name))
+            }
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(i, None) => format!("reader {}", self.readers[usize::from(i)]),
             Target::Reader(i, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(i)]),

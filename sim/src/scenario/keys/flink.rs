@@ -1,7 +1,7 @@
 //! Flink's keys (1.20): the cluster's, a job's, a Kafka sink's. Sources name the section or rule of the fidelity spec
 //! (`flink.md`).
 
-use super::table::{FC, FJ, FS, key};
+use super::table::{FC, FJ, FK, FS, key};
 use super::{Key, Kind};
 use Kind::{Decimal, Flag, Int, Text, Time, Word};
 
@@ -60,6 +60,8 @@ pub const FLINK: &[Key] = &[
     key("execution.checkpointing.num-retained", &["state.checkpoints.num-retained"], FJ, Int(1, INT), "1", "13"),
     key("execution.checkpointing.checkpoints-after-tasks-finish", &[], FJ, Flag, "true", "13"),
     key("execution.checkpointing.externalized-checkpoint-retention", &[], FJ, Word(RETENTION), "NO_EXTERNALIZED_CHECKPOINTS", "13"),
+    key("execution.checkpointing.unaligned.enabled", &["execution.checkpointing.unaligned"], FJ, Flag, "false", "13, 2.5"),
+    key("execution.checkpointing.aligned-checkpoint-timeout", &["execution.checkpointing.unaligned.aligned-checkpoint-timeout"], FJ, time(0), "0 ms", "13, 2.5"),
     key("restart-strategy.type", &[], FJ, Word(STRATEGIES), "default", "13: exponential-delay with checkpointing, none without"),
     key("restart-strategy.fixed-delay.attempts", &[], FJ, Int(0, INT), "1", "13"),
     key("restart-strategy.fixed-delay.delay", &[], FJ, time(0), "1 s", "13"),
@@ -72,6 +74,8 @@ pub const FLINK: &[Key] = &[
     key("restart-strategy.exponential-delay.reset-backoff-threshold", &[], FJ, time(1), "1 h", "13"),
     key("restart-strategy.exponential-delay.jitter-factor", &[], FJ, Decimal, "0.1", "13"),
     key("restart-strategy.exponential-delay.attempts-before-reset-backoff", &[], FJ, Int(1, INT), "2147483647", "13"),
+    // A source.
+    key("commit.offsets.on.checkpoint", &[], FK, Flag, "true", "4.1, S8"),
     // A sink.
     key("sink.delivery-guarantee", &[], FS, Word(GUARANTEES), "none", "13: KafkaSinkBuilder; SQL has at-least-once"),
     key("sink.transactional-id-prefix", &[], FS, Text, "kafka-sink", "13: KafkaSinkBuilder 3.x"),

@@ -33,6 +33,8 @@ pub enum Side {
     Job,
     /// A Kafka sink of a Flink job.
     Sink,
+    /// A Kafka source of a Flink job: its consumer's keys, and a few more.
+    Source,
 }
 
 /// Which client library, with its defaults and its behaviour.
@@ -77,10 +79,11 @@ impl Side {
             Self::Flink => table::FC,
             Self::Job => table::FJ,
             Self::Sink => table::FS,
+            Self::Source => table::OC | table::FK,
         }
     }
     /// All sides, for the schema and for tests.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Server,
         Self::Feature,
         Self::Topic,
@@ -93,6 +96,7 @@ impl Side {
         Self::Flink,
         Self::Job,
         Self::Sink,
+        Self::Source,
     ];
     /// Whose product it is.
     pub const fn product(self) -> &'static str {
@@ -113,6 +117,7 @@ impl fmt::Display for Side {
             Self::Flink => f.write_str("a Flink cluster"),
             Self::Job => f.write_str("a job"),
             Self::Sink => f.write_str("a sink"),
+            Self::Source => f.write_str("a source"),
         }
     }
 }

@@ -20,6 +20,8 @@ pub(super) const RC: u16 = 256;
 pub(super) const FC: u16 = 512;
 pub(super) const FJ: u16 = 1024;
 pub(super) const FS: u16 = 2048;
+/// A Kafka source of Flink's: keys of its own, beside those of its consumer.
+pub(super) const FK: u16 = 4096;
 const JAVA: u16 = JP | JC | OP | OC;
 const RD: u16 = RP | RC;
 const INT: i64 = i32::MAX as i64;

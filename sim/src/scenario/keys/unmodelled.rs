@@ -16,9 +16,11 @@ pub(super) fn names(side: Side) -> impl Iterator<Item = &'static str> {
         Side::Flink => (FLINK_CLUSTER, ""),
         Side::Job => (FLINK_JOB, ""),
         Side::Sink => (FLINK_SINK, ""),
+        Side::Source => (FLINK_SOURCE, JAVA),
     };
     let security = if common == JAVA { SECURITY } else { "" };
-    own.split_whitespace().chain(common.split_whitespace()).chain(security.split_whitespace())
+    let consumer = if side == Side::Source { JAVA_CONSUMER } else { "" };
+    [own, common, security, consumer].into_iter().flat_map(str::split_whitespace)
 }
 /// Whether the product knows the key and the model does not act on it.
 pub(super) fn is_known(side: Side, name: &str) -> bool {
@@ -112,10 +114,11 @@ const FLINK_CLUSTER: &str = "high-availability.storageDir high-availability.clus
     jobmanager.scheduler cluster.fine-grained-resource-management.enabled metrics.reporters rest.port";
 const FLINK_JOB: &str = "pipeline.name pipeline.operator-chaining.enabled pipeline.object-reuse
     pipeline.watermark-alignment.allow-unaligned-source-splits execution.runtime-mode
-    execution.checkpointing.unaligned.enabled
-    execution.checkpointing.aligned-checkpoint-timeout execution.checkpointing.dir execution.checkpointing.savepoint-dir
+    execution.checkpointing.dir execution.checkpointing.savepoint-dir
     execution.checkpointing.incremental execution.checkpointing.interval-during-backlog state.backend.type
     state.checkpoints.dir state.savepoints.dir table.exec.state.ttl table.exec.source.idle-timeout
     table.exec.mini-batch.enabled table.optimizer.agg-phase-strategy";
+const FLINK_SOURCE: &str = "partition.discovery.interval.ms client.id.prefix register.consumer.metrics
+    scan.startup.mode scan.topic-partition-discovery.interval scan.bounded.mode";
 const FLINK_SINK: &str = "connector topic properties.bootstrap.servers format key.format value.format key.fields
     sink.partitioner sink.parallelism sink.semantic";

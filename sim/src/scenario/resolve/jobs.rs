@@ -1,6 +1,7 @@
 //! Jobs: every name looked up, columns numbered, the graph in order.
 
 mod columns;
+mod tables;
 
 use super::{At, Resolver, machine};
 use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload};
@@ -15,7 +16,6 @@ use model::flink::operator::Assigner;
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::{DeduplicateConfig, JoinConfig, OperatorConfig, WindowConfig};
 use model::flink::source::Strategy;
-use model::keyed_table::KeyColumns;
 use std::collections::BTreeMap;
 
 /// Columns of what a window hands on, besides those that it names after its key and its sum.
@@ -71,13 +71,27 @@ impl Resolver<'_> {
         let mut list = Vec::new();
         for (i, job) in raw.jobs.iter().enumerate() {
             let config = self.config(&[Key("jobs"), Item(i), Key("config")], Config::defaults(Side::Job), &job.config);
+            if config.flag("execution.checkpointing.unaligned.enabled")
+                && config.int("execution.checkpointing.max-concurrent-checkpoints") > 1
+            {
+                let what = "unaligned checkpoints run one at a time: CheckpointCoordinatorConfiguration demands it";
+                self.say(&[Key("jobs"), Item(i), Key("config")], what);
+            }
             let Some(order) = self.order(i) else { continue };
             let mut graph: Vec<JobNode> = Vec::new();
             let mut place: BTreeMap<&str, usize> = BTreeMap::new();
             for node in order {
                 let built = match node {
                     Part::Source(n) => self.source(i, n, &job.sources[n], names, &topics, &config),
-                    Part::Operator(n) => self.operator(i, n, &job.operators[n], &graph, &place, &config),
+                    Part::Operator(n) => {
+                        let built = self.operator(i, n, &job.operators[n], &graph, &place, &config);
+                        built.and_then(|node| {
+                            let Some(call) = &job.operators[n].call else { return Some(node) };
+                            let (call, table) = self.call(i, n, call, &node, names, machine_of)?;
+                            tables[call.to] = Some(table);
+                            Some(JobNode { call: Some(call), ..node })
+                        })
+                    }
                     Part::Sink(n) if job.sinks[n].table.is_some() => {
                         let built = self.upsert(i, n, names, (&graph, &place), machine_of);
                         built.map(|(node, at, table)| {
@@ -216,11 +230,17 @@ impl Resolver<'_> {
     ) -> Option<JobNode> {
         let path = |key| [Key("jobs"), Item(job), Key("sources"), Item(n), Key(key)];
         let topic = self.note(&path("topic"), names.topic(&source.topic))?;
-        let mut defaults = Config::defaults(Side::Consumer(Profile::Java34));
+        let mut defaults = Config::defaults(Side::Source);
         // KafkaSourceBuilder: from the beginning (`OffsetsInitializer.earliest()`), offsets are committed by checkpoints.
         defaults.set_default("auto.offset.reset", Setting::Word("earliest"));
         defaults.set_default("enable.auto.commit", Setting::Flag(false));
+        let grouped = super::group_of(&source.config).is_some();
+        defaults.set_default("commit.offsets.on.checkpoint", Setting::Flag(grouped));
         let config = self.config(&path("config"), defaults, &source.config);
+        let group = names.groups.iter().position(|g| **g == *config.text("group.id")).map(|g| g as u32);
+        if group.is_none() && (config.flag("enable.auto.commit") || config.flag("commit.offsets.on.checkpoint")) {
+            self.advise(&path("config"), "offsets are committed for a group", "KafkaSourceBuilder demands `group.id`");
+        }
         let Some(columns) = topics.get(&topic.0).cloned() else {
             self.say(
                 &path("topic"),
@@ -235,13 +255,19 @@ impl Resolver<'_> {
             };
             (strategy, w.idle.map(|i| ms(i.0)))
         });
+        let until = source.until.clone();
+        let partitions = names.topics[usize::from(topic.0)].1;
+        if until.as_ref().is_some_and(|until| until.len() != usize::from(partitions)) {
+            self.say(&path("until"), format!("`{}` has {partitions} partitions: one offset each", source.topic));
+        }
         Some(JobNode {
             name: source.name.clone(),
-            kind: NodeKind::Source { topic, config, watermarks },
+            kind: NodeKind::Source { topic, config, watermarks, until, replays: source.replay, group },
             input: None,
             parallelism: job_config.int("parallelism.default") as u16,
             record: source.record.0,
             columns,
+            call: None,
         })
     }
 
@@ -332,6 +358,7 @@ impl Resolver<'_> {
             parallelism: o.parallelism.unwrap_or(config.int("parallelism.default") as u16),
             record: o.record.0,
             columns,
+            call: None,
         })
     }
     fn assigner(&mut self, root: &[At<'_>], o: &JobOperator) -> Option<Assigner> {
@@ -352,7 +379,7 @@ impl Resolver<'_> {
     /// Keys that an operator of this kind does not have.
     fn fitting(&mut self, root: &[At<'_>], o: &JobOperator) {
         use OperatorKind::{Deduplicate, Filter, Join, Map, Window};
-        let fits: [(&str, bool, &[OperatorKind]); 11] = [
+        let fits: [(&str, bool, &[OperatorKind]); 12] = [
             ("key", o.key.is_some(), &[Join, Window, Deduplicate]),
             ("where", o.condition.is_some(), &[Filter]),
             ("columns", o.columns.is_some(), &[Map, Join]),
@@ -364,6 +391,7 @@ impl Resolver<'_> {
             ("gap", o.gap.is_some(), &[Window]),
             ("allowed-lateness", o.allowed_lateness.is_some(), &[Window]),
             ("sum", o.sum.is_some(), &[Window]),
+            ("call", o.call.is_some(), &[Map]),
         ];
         for (key, there, kinds) in fits {
             if there && !kinds.contains(&o.kind) {
@@ -423,60 +451,8 @@ impl Resolver<'_> {
             parallelism: graph[input.0].parallelism,
             record: sink.record.0,
             columns: graph[input.0].columns.clone(),
+            call: None,
         })
-    }
-
-    /// A sink that upserts into a table: the node, and the table with its place.
-    fn upsert(
-        &mut self,
-        job: usize,
-        n: usize,
-        names: &Names<'_>,
-        (graph, place): (&[JobNode], &BTreeMap<&str, usize>),
-        machine_of: &[(Target, usize)],
-    ) -> Option<(JobNode, usize, Table)> {
-        let sink = &self.raw.jobs[job].sinks[n];
-        let path = |key| [Key("jobs"), Item(job), Key("sinks"), Item(n), Key(key)];
-        let input = self.input(&path("input"), &sink.input, graph, place)?;
-        let wanted = sink.table.as_deref().unwrap_or_default();
-        let Some(at) = names.tables.iter().position(|t| t == wanted) else {
-            let problem = Problem::at(self.place(&path("table")), format!("there is no table `{wanted}`"));
-            self.problems.push(problem.nearest(wanted, names.tables.iter().map(String::as_str)));
-            return None;
-        };
-        if sink.topic.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
-            self.say(&path("table"), "a sink writes a topic or a table; `config` and `producer` are a topic's");
-        }
-        let raw = &self.raw.tables[at];
-        let of_table = |key| [Key("tables"), Item(at), Key(key)];
-        let columns = &graph[input.0].columns;
-        let mut key = Vec::new();
-        for (i, name) in raw.key.iter().enumerate() {
-            key.push(self.column(&[&of_table("key")[..], &[Item(i)]].concat(), name, columns)?);
-        }
-        let key = match key[..] {
-            [one] => KeyColumns(one, None),
-            [one, two] => KeyColumns(one, Some(two)),
-            _ => {
-                self.say(&of_table("key"), "a primary key has one or two columns");
-                return None;
-            }
-        };
-        let version = match &raw.version {
-            Some(name) => Some(self.column(&of_table("version"), name, columns)?),
-            None => None,
-        };
-        let machine = machine(machine_of, Target::Table(at as u16));
-        let table = Table { name: raw.name.clone(), machine, key, version, row: raw.row.0 };
-        let node = JobNode {
-            name: sink.name.clone(),
-            kind: NodeKind::Upsert(at),
-            input: Some(input),
-            parallelism: graph[input.0].parallelism,
-            record: sink.record.0,
-            columns: columns.clone(),
-        };
-        Some((node, at, table))
     }
 
     /// Whose output is meant.

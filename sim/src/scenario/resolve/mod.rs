@@ -18,7 +18,7 @@ use super::expect::{Expectation, Known};
 use super::keys::{Config, Profile, Setting, Side, against_transactions};
 use super::problem::{Place, Problem};
 use super::raw::{ApplicationKind, Raw};
-use super::target::Names;
+use super::target::{Names, SinkName};
 use super::tree;
 use super::units::{Draw, Duration};
 use model::base::{FIXES, Fixes, Nanos, SimTime, TopicId};
@@ -99,7 +99,9 @@ impl Resolver<'_> {
         let gatekeeper_names: Vec<_> = raw.gatekeepers.iter().map(|g| (g.name.clone(), g.instances)).collect();
         let machine_names: Vec<_> = raw.machines.iter().map(|m| m.name.clone()).collect();
         let table_names: Vec<_> = raw.tables.iter().map(|t| t.name.clone()).collect();
+        let sinks = sink_names(raw);
         let names = Names {
+            sinks: &sinks,
             tables: &table_names,
             brokers: raw.cluster.brokers,
             topics: &topic_names,
@@ -396,13 +398,30 @@ fn reader_defaults(reader: &super::raw::Reader) -> Config {
 }
 /// `group.id` of a reader.
 fn group_id(reader: &super::raw::Reader) -> Option<&str> {
-    reader.config.map.get("group.id").and_then(Json::as_str).map(str::trim).filter(|id| !id.is_empty())
+    group_of(&reader.config)
+}
+fn group_of<K>(config: &super::raw::Settings<K>) -> Option<&str> {
+    config.map.get("group.id").and_then(Json::as_str).map(str::trim).filter(|id| !id.is_empty())
+}
+/// Sinks of jobs that write topics. Their subtasks are as many as those of what they take their input from.
+fn sink_names(raw: &Raw) -> Vec<SinkName> {
+    let of_job = |(job, number): (&super::raw::Job, u16)| {
+        let default = job.config.map.get("parallelism.default").and_then(|p| p.to_string().trim_matches('"').parse().ok());
+        let own = job.operators.iter().filter_map(|o| o.parallelism).chain(default);
+        let subtasks = own.max().unwrap_or(1);
+        let sinks = job.sinks.iter().filter_map(move |s| {
+            Some(SinkName { name: s.name.clone(), subtasks, job: number, topic: s.topic.clone()? })
+        });
+        sinks.collect::<Vec<_>>()
+    };
+    raw.jobs.iter().zip(0..).flat_map(of_job).collect()
 }
 /// Every `group.id`, once.
 fn groups(raw: &Raw) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     let gatekeepers = raw.gatekeepers.iter().map(gatekeepers::group_id);
-    for id in raw.readers.iter().filter_map(group_id).chain(gatekeepers) {
+    let sources = raw.jobs.iter().flat_map(|j| &j.sources).filter_map(|s| group_of(&s.config));
+    for id in raw.readers.iter().filter_map(group_id).chain(gatekeepers).chain(sources) {
         if !list.iter().any(|known| known == id) {
             list.push(id.to_owned());
         }

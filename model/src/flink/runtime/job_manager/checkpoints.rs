@@ -115,7 +115,7 @@ impl JobMaster {
                     }
                 }
                 EventEffect::State(id) => {
-                    let state = Arc::new(Snapshot::Enumerator(self.enumerators[number].assigned.clone()));
+                    let state = Arc::new(Snapshot::Enumerator(self.enumerators[number].kept()));
                     if let Some(coordinator) = &mut self.coordinator {
                         coordinator.coordinator_done(number, id, state, now, more);
                     }

@@ -33,10 +33,15 @@ impl Enumerator {
         let all = self.config.partitions.iter();
         all.filter(|(tp, topic)| owner(tp, topic) == subtask).map(|(tp, _)| *tp).collect()
     }
-    /// A reader has registered: what it owns and nobody has. `None` if that is nothing.
+    /// A reader has registered: what it owns and nobody has. `None` if that is nothing; a reader of a bounded source hears that
+    /// as well, for nothing comes later.
     pub fn registered(&mut self, subtask: u32) -> Option<OperatorEvent> {
         let splits: Vec<_> = self.owned(subtask).into_iter().filter(|tp| self.assigned.insert(*tp)).collect();
-        (!splits.is_empty()).then(|| OperatorEvent::AddSplits(splits.into_iter().map(|tp| (tp, None)).collect()))
+        (!splits.is_empty() || self.config.until.is_some()).then(|| OperatorEvent::AddSplits(splits.into_iter().map(|tp| (tp, None)).collect()))
+    }
+    /// What a checkpoint keeps of it: nothing of a source that cannot be read again.
+    pub fn kept(&self) -> BTreeSet<TopicPartition> {
+        if self.config.replays { self.assigned.clone() } else { BTreeSet::new() }
     }
     /// A reader is reset to a checkpoint: it gets back by itself what the checkpoint keeps; the rest is to be given anew (S5).
     pub fn reset(&mut self, subtask: u32, kept: &BTreeSet<TopicPartition>) {

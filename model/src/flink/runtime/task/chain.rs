@@ -3,7 +3,7 @@
 use super::super::element::{Buffer, Element};
 use super::super::graph::Chained;
 use super::input::Taken;
-use super::{Link, SLICE, Task, Turn};
+use super::{Link, Output, SLICE, Task, Turn};
 use crate::base::{Batch, Cx, Layer, Nanos, Offset, ProducerTag, Row, Shown, TopicPartition};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Signal;
@@ -32,12 +32,19 @@ impl Task {
     // ---- a source
 
     pub(super) fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
-        let Some(source) = self.source.as_mut().filter(|_| self.awaits.is_none()) else { return Turn::Idle };
+        let held = self.awaits.is_some() || self.data_ended;
+        let Some(source) = self.source.as_mut().filter(|_| !held) else { return Turn::Idle };
+        if source.is_finished() {
+            let cost = self.signal(Some((0, false)), Signal::Watermark(i64::MAX), cx);
+            cx.work(Nanos(cost));
+            self.finish(cx);
+            return Turn::Again;
+        }
         let (slice, room) = source.take(SLICE);
         if room {
             cx.wake_port(self.fetcher(), Some(cx.now));
         }
-        let Some(slice) = slice else { return Turn::Idle };
+        let Some(slice) = slice else { return if room { Turn::Again } else { Turn::Idle } };
         let rows = &slice.batch.rows[slice.from as usize..slice.to as usize];
         if let Some(number) = self.chained(0).shown {
             show_slice(number, &slice, cx);
@@ -52,7 +59,7 @@ impl Task {
     }
     /// The periodic watermark of a source. False if it is not due.
     pub(super) fn emit_watermark<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {
-        let time = self.time.as_mut().filter(|_| self.awaits.is_none());
+        let time = self.time.as_mut().filter(|_| self.awaits.is_none() && !self.data_ended);
         let Some(signals) = time.and_then(|time| time.fire(cx.millis())) else { return false };
         if !signals.is_empty() {
             let signals = signals.to_vec();
@@ -94,6 +101,12 @@ impl Task {
                 let combined = self.valve.status(channel, !idle);
                 self.come(combined, cx);
             }
+            Some(Taken::Element(channel, Element::EndOfData)) => {
+                self.ended_channels.insert(channel);
+                if self.ended_channels.len() == self.inputs.channels.len() {
+                    self.finish(cx);
+                }
+            }
             Some(Taken::Element(_, Element::Stop(id, drain))) => self.stop = Some((id, drain)),
             Some(Taken::Event) => self.resume(cx),
             Some(Taken::End) => self.end(cx),
@@ -109,6 +122,20 @@ impl Task {
         let mut notices = Vec::new();
         self.inputs.resumptions(&mut notices);
         self.noticed(notices, cx);
+    }
+    /// Everything has been given: the operators finish, and the task stays for the checkpoint by which what they have written is
+    /// committed, if there is one after the end (FLIP-147).
+    fn finish<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.data_ended = true;
+        self.outputs.iter_mut().for_each(Output::end_of_data);
+        for i in 0..self.sinks.len() {
+            self.sinks[i].flush(true);
+            cx.wake_port(self.sink_port(i), Some(cx.now));
+        }
+        let checkpointing = self.deployment.graph.checkpointing;
+        if !checkpointing.is_some_and(|c| c.config.after_finish) && self.source.is_some() {
+            self.end(cx);
+        }
     }
     /// The end of the input. The greatest watermark, if the input was drained, has come before it in the channels.
     pub(super) fn end<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
@@ -134,6 +161,7 @@ impl Task {
                 continue;
             }
             cost += self.own_cost(i, rows.len());
+            cx.hop(rows.len());
             match &mut self.chain[i] {
                 Link::Source => {}
                 Link::Operator(operator) => {

@@ -4,6 +4,7 @@ mod chain;
 mod channels;
 mod input;
 mod output;
+mod progress;
 mod sink;
 mod snapshot;
 mod source;
@@ -20,11 +21,12 @@ use super::ids::{AttemptId, ChannelId};
 use super::operator::{Handed, KeyGroups, Operator};
 use super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
 use super::state::{OperatorState, Restored};
-use crate::base::{Cx, Input, Nanos, Port, SimTime};
+use crate::base::{Cx, Event, Input, Nanos, Port, SimTime, TopicId};
 use crate::flink::barrier::{Barrier, Mode};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Valve;
 use crate::kafka::messages::Message;
+use crate::kafka::txn_messages::TransactionalId;
 use channels::Capture;
 use input::Inputs;
 use sink::{Place, Sink};
@@ -39,6 +41,8 @@ pub const PORTS: u16 = 8;
 /// Most records of a source that are emitted between two looks at the mails: with the cost of one they bound how late a
 /// barrier is. The real loop looks after each.
 const SLICE: u32 = 64;
+/// A thread that has stood for so long, ms, tells of it.
+const TOLD_FROM: u32 = 1_000;
 
 /// What the task's thread is told from outside.
 #[derive(Clone, Debug)]
@@ -98,6 +102,12 @@ pub struct Task {
     aborted: BTreeSet<CheckpointId>,
     /// The savepoint behind whose barrier the task ends, and whether it drains.
     stop: Option<(CheckpointId, bool)>,
+    /// Everything has been given: it stays for one more checkpoint.
+    data_ended: bool,
+    /// Channels over which nothing more comes.
+    ended_channels: BTreeSet<usize>,
+    /// That checkpoint is complete.
+    last_done: bool,
     /// Nothing is emitted and nothing ends before this savepoint is complete.
     awaits: Option<CheckpointId>,
     /// For the JobMaster.
@@ -116,6 +126,8 @@ pub struct Task {
     ended: bool,
     /// Its operators are open.
     opened: bool,
+    /// Since when its thread stands: in a sink, else with its outputs full.
+    stands: Option<(SimTime, bool)>,
     /// It closes its operators, to be in this state when they are closed.
     closing: Option<ExecutionState>,
 }
@@ -137,6 +149,9 @@ impl Task {
             last: deployment.restored.as_ref().map_or(CheckpointId::NONE, |r| r.checkpoint),
             aborted: BTreeSet::new(),
             stop: None,
+            data_ended: false,
+            ended_channels: BTreeSet::new(),
+            last_done: false,
             awaits: None,
             notes: Vec::new(),
             resumed: Vec::new(),
@@ -149,6 +164,7 @@ impl Task {
             scratch: Vec::new(),
             ended: false,
             opened: false,
+            stands: None,
             closing: None,
         };
         let vertex = &graph.vertices[usize::from(subtask.vertex)];
@@ -157,7 +173,8 @@ impl Task {
         for (number, chained) in vertex.chain.iter().enumerate() {
             task.chain.push(match &chained.kind {
                 Kind::Source(config) => {
-                    task.source = Some(SourceReader::new(config, cx));
+                    let first = restored.is_none() && deployment.attempt.attempt == 0;
+                    task.source = Some(SourceReader::new(config, first, cx));
                     task.time = config.watermarks.map(|w| SourceTime::new(w, cx.fixes));
                     Link::Source
                 }
@@ -171,7 +188,7 @@ impl Task {
                     task.sinks.push(Sink::new(config, place, kept, cx));
                     Link::Sink(task.sinks.len() - 1)
                 }
-                Kind::Upsert(config) => {
+                Kind::Upsert(config) | Kind::Call(config) => {
                     task.sinks.push(Sink::upsert(config, cx));
                     Link::Sink(task.sinks.len() - 1)
                 }
@@ -246,6 +263,10 @@ impl Task {
     pub const fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
+    /// The `transactional.id` under which it writes into a topic now.
+    pub fn transactional_id(&self, topic: TopicId) -> Option<TransactionalId> {
+        self.sinks.iter().find_map(|sink| sink.transactional_id(topic))
+    }
     /// Where its source stands.
     pub fn splits(&self) -> &[Split] {
         self.source.as_ref().map_or(&[], SourceReader::splits)
@@ -259,7 +280,7 @@ impl Task {
             if !woken {
                 source.input(input);
             }
-            let (at, news) = source.fetch(cx);
+            let (at, news) = source.fetch(self.deployment.attempt.subtask.job, cx);
             if news {
                 cx.wake_port(self.port, Some(cx.now));
             }
@@ -304,7 +325,10 @@ impl Task {
         }
         self.flush_outputs(cx);
         // A sink that hangs holds the whole thread; a full output holds the input, not the mails.
-        if self.sinks.iter().any(Sink::is_waiting) {
+        let in_sink = self.sinks.iter().any(Sink::is_waiting);
+        let stands = in_sink || self.outputs.iter().any(Output::is_full);
+        self.stood(stands.then_some(in_sink), cx);
+        if in_sink {
             return Turn::Idle;
         }
         if let Some(taking) = self.snapshot.take() {
@@ -352,6 +376,7 @@ impl Task {
         match mail {
             Mail::Event(OperatorEvent::AddSplits(splits)) => {
                 self.add_splits(splits.into_iter().map(|(tp, next)| Split { tp, next }).collect());
+                self.source.iter_mut().for_each(SourceReader::given);
                 cx.wake_port(self.fetcher(), Some(cx.now));
             }
             Mail::Trigger(barrier, stop) => {
@@ -361,12 +386,18 @@ impl Task {
                 self.take_barrier(barrier, cx);
             }
             Mail::Complete(id) => {
+                if self.source.as_mut().is_some_and(|source| source.complete(id)) {
+                    cx.wake_port(self.fetcher(), Some(cx.now));
+                }
                 for i in 0..self.sinks.len() {
                     self.sinks[i].complete(id);
                     cx.wake_port(self.sink_port(i), Some(cx.now));
                 }
-                if self.awaits.take_if(|awaited| *awaited <= id).is_some() && self.source.is_some() {
-                    self.end(cx);
+                if self.awaits.take_if(|awaited| *awaited <= id).is_some() {
+                    self.last_done = self.data_ended;
+                    if self.source.is_some() {
+                        self.end(cx);
+                    }
                 }
             }
             Mail::Aborted(id) => {
@@ -379,6 +410,22 @@ impl Task {
         }
     }
 
+    /// Keeps account of how long the thread stands, in a sink or behind full outputs, and tells of a second or more.
+    fn stood<W>(&mut self, now: Option<bool>, cx: &mut Cx<'_, Message, W>) {
+        match (self.stands, now) {
+            (Some((_, before)), Some(in_sink)) if before == in_sink => {}
+            (before, now) => {
+                self.stands = now.map(|in_sink| (cx.now, in_sink));
+                let Some((since, in_sink)) = before else { return };
+                let ms = (cx.now.since(since).0 / 1_000_000) as u32;
+                let subtask = self.id().subtask;
+                if ms >= TOLD_FROM && self.opened {
+                    let (job, vertex, subtask) = (subtask.job.0, subtask.vertex, subtask.index);
+                    cx.emit(Event::TaskStood { job, vertex, subtask, in_sink, ms });
+                }
+            }
+        }
+    }
     /// Buffers go out at a fixed beat, filled or not.
     fn flush_outputs<W>(&mut self, cx: &Cx<'_, Message, W>) {
         if self.next_flush.is_some_and(|at| at <= cx.now) {
@@ -396,7 +443,7 @@ impl Task {
         // What it cannot do now it does when it is woken.
         let held = self.closing.is_some() || self.sinks.iter().any(Sink::is_waiting);
         let alignment = [self.inputs.deadline(), self.overtaking()].into_iter().flatten().min().filter(|_| !held);
-        let full = held || self.awaits.is_some() || self.outputs.iter().any(Output::is_full);
+        let full = held || self.awaits.is_some() || self.data_ended || self.outputs.iter().any(Output::is_full);
         let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
         let millis = [alignment, watermark].into_iter().flatten().min().map(SimTime::at);
         [self.next_flush, millis].into_iter().flatten().min()

@@ -184,6 +184,10 @@ impl Output {
     pub fn stop(&mut self, id: CheckpointId, drain: bool) {
         self.targets.iter_mut().for_each(|t| t.element(&Element::Stop(id, drain)));
     }
+    /// Tells every consumer that nothing more comes.
+    pub fn end_of_data(&mut self) {
+        self.targets.iter_mut().for_each(|t| t.element(&Element::EndOfData));
+    }
     /// Hands an event to every consumer.
     pub fn event(&mut self, event: &Buffer) {
         self.targets.iter_mut().for_each(|t| t.event(event.clone()));

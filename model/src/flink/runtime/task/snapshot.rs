@@ -64,11 +64,17 @@ impl Task {
                     self.outputs.iter_mut().for_each(|o| o.stop(id, drain));
                     self.awaits = Some(id);
                 }
+                if self.data_ended && !self.ended && !self.last_done {
+                    self.awaits.get_or_insert(barrier.id);
+                }
                 self.send_barrier(barrier);
                 let mut states = Vec::with_capacity(self.chain.len());
                 for i in 0..self.chain.len() {
                     states.push(match &self.chain[i] {
-                        Link::Source => OperatorState::Splits(self.splits().to_vec()),
+                        Link::Source => {
+                            let splits = self.source.as_mut().map(|source| source.snapshot(barrier.id));
+                            OperatorState::Splits(splits.unwrap_or_default())
+                        }
                         Link::Operator(operator) => {
                             operator.snapshot(cx.millis()).map_or(OperatorState::None, OperatorState::Keyed)
                         }

@@ -1,11 +1,14 @@
 //! The head of a source's chain: a fetcher thread with a consumer, and the reader that hands its batches on
-//! (`SourceReaderBase`, `SplitFetcher`, `KafkaPartitionSplitReader`). Rules S6 and S7.
+//! (`KafkaSourceReader`, `SplitFetcher`, `KafkaPartitionSplitReader`). Rules S6 to S8.
 
 use super::super::graph::SourceConfig;
+use super::super::ids::JobId;
+use super::progress::Progress;
 use crate::base::{Cx, Input, LeaderEpoch, Millis, Offset, SimTime, TopicPartition};
+use crate::flink::checkpoint::CheckpointId;
 use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient};
-use crate::kafka::client::java_consumer::JavaConsumer;
+use crate::kafka::client::java_consumer::{AutoOffsetReset, JavaConsumer};
 use crate::kafka::messages::Message;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +29,10 @@ pub struct Split {
 #[derive(Clone, Debug)]
 pub struct SourceReader {
     splits: Vec<Split>,
+    replays: bool,
+    until: Option<Arc<[(TopicPartition, Offset)]>>,
+    /// The enumerator has given what there is.
+    told: bool,
     /// Batches that the fetcher has handed over: one poll each.
     queue: VecDeque<Vec<Slice>>,
     /// What is left of the batch in hand, split by split.
@@ -43,23 +50,30 @@ struct Fetcher {
     assigned: Vec<TopicPartition>,
     /// A poll's records that the queue had no room for.
     held: Option<Vec<Slice>>,
+    /// Its commits of offsets, if it makes any.
+    progress: Option<Progress>,
     failed: bool,
 }
 
 impl SourceReader {
-    /// A reader without splits.
-    pub fn new<W>(config: &Arc<SourceConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
+    /// A reader without splits. `first`: of a job that begins, without anything before it.
+    pub fn new<W>(config: &Arc<SourceConfig>, first: bool, cx: &mut Cx<'_, Message, W>) -> Self {
         let net = NetworkClient::new((*config.network).clone(), Dice::Stream(cx.stream("network")));
         let hashes = config.network.hashes.clone().unwrap_or_default();
+        let mut consumer = Arc::clone(&config.consumer);
+        if !config.replays && !first {
+            Arc::make_mut(&mut consumer).auto_offset_reset = AutoOffsetReset::Latest;
+        }
         let fetcher = Fetcher {
             net: Box::new(net),
-            consumer: Box::new(JavaConsumer::new(Arc::clone(&config.consumer), hashes)),
+            consumer: Box::new(JavaConsumer::new(consumer, hashes)),
             added: Vec::new(),
             assigned: Vec::new(),
             held: None,
+            progress: config.commits.as_ref().map(|group| Progress::new(group, cx)),
             failed: false,
         };
-        Self { splits: Vec::new(), queue: VecDeque::new(), current: VecDeque::new(), fetcher }
+        Self { splits: Vec::new(), replays: config.replays, until: config.until.clone(), told: false, queue: VecDeque::new(), current: VecDeque::new(), fetcher }
     }
     /// Splits of a checkpoint, or of the enumerator.
     pub fn add_splits(&mut self, splits: impl IntoIterator<Item = Split>) {
@@ -72,6 +86,28 @@ impl SourceReader {
     /// Its splits, as a checkpoint keeps them (S4).
     pub fn splits(&self) -> &[Split] {
         &self.splits
+    }
+    /// The enumerator has given splits, perhaps none.
+    pub const fn given(&mut self) {
+        self.told = true;
+    }
+    /// Whether a bounded source has given everything.
+    pub fn is_finished(&self) -> bool {
+        let Some(until) = &self.until else { return false };
+        let end = |tp| until.iter().find(|(of, _)| *of == tp).map_or(Offset(0), |(_, end)| *end);
+        self.told && self.splits.iter().all(|s| s.next.unwrap_or(Offset(0)) >= end(s.tp))
+    }
+    /// A checkpoint's snapshot: its splits, whose offsets are committed when the checkpoint is complete.
+    pub fn snapshot(&mut self, id: CheckpointId) -> Vec<Split> {
+        if let Some(progress) = &mut self.fetcher.progress {
+            // A split whose start is still looked up has nothing to tell.
+            progress.remember(id, self.splits.iter().filter_map(|s| Some((s.tp, s.next?))).collect());
+        }
+        if self.replays { self.splits.clone() } else { Vec::new() }
+    }
+    /// A checkpoint is complete. True if the fetcher's thread has something to do about that.
+    pub fn complete(&mut self, id: CheckpointId) -> bool {
+        self.fetcher.progress.as_mut().is_some_and(|progress| progress.complete(id))
     }
     /// Whether the client refused to go on.
     pub const fn is_failed(&self) -> bool {
@@ -87,6 +123,15 @@ impl SourceReader {
             room = true;
         }
         let Some(first) = self.current.front_mut() else { return (None, room) };
+        if let Some(until) = &self.until {
+            let end = until.iter().find(|(tp, _)| *tp == first.tp).map_or(0, |(_, end)| end.0);
+            first.to = first.to.min((end - first.base.0).clamp(i64::from(first.from), i64::from(first.to)) as u32);
+            if first.records() == 0 {
+                // Behind the end: it goes unread.
+                self.current.pop_front();
+                return (None, true);
+            }
+        }
         let mut taken = first.clone();
         if first.records() > most {
             taken.to = first.from + most;
@@ -108,9 +153,10 @@ impl SourceReader {
     }
     /// One round of the fetcher: at most one poll that gives records. Says when to look again, and whether the task has
     /// something new to emit.
-    pub fn fetch<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> (Option<SimTime>, bool) {
+    pub fn fetch<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) -> (Option<SimTime>, bool) {
         let now = cx.millis();
         self.fetcher.take_up(now);
+        self.fetcher.commit(now);
         let before = self.queue.len();
         if let Some(held) = self.fetcher.held.take_if(|_| before < QUEUE) {
             self.queue.push_back(held);
@@ -118,10 +164,13 @@ impl SourceReader {
         if self.fetcher.held.is_some() || self.fetcher.assigned.is_empty() || self.fetcher.failed {
             // It stands in `put`, or waits for splits: nobody polls, but what comes is received.
             self.fetcher.net.carry_out(cx);
-            return (None, self.queue.len() > before);
+            return (None, self.queue.len() > before || self.fetcher.failed);
         }
         let (polled, at) = self.fetcher.poll(now);
         self.fetcher.net.carry_out(cx);
+        if let Some(progress) = &mut self.fetcher.progress {
+            progress.tell(job, cx);
+        }
         match polled {
             Some(slices) if self.queue.len() < QUEUE => self.queue.push_back(slices),
             polled => self.fetcher.held = polled,
@@ -146,16 +195,33 @@ impl Fetcher {
             }
         }
     }
+    /// Commits are tasks of the fetcher: they are done between two polls, one that stands in `put` is woken for them.
+    fn commit(&mut self, now: Millis) {
+        let Self { net, progress, failed, .. } = self;
+        if let Some(progress) = progress {
+            *failed |= progress.commit(now, &mut **net).is_err();
+        }
+    }
     fn poll(&mut self, now: Millis) -> (Option<Vec<Slice>>, Option<SimTime>) {
-        let Self { net, consumer, failed, .. } = self;
+        let Self { net, consumer, progress, failed, .. } = self;
         let mut slices = None;
         for _ in 0..64 {
             let polled = net.poll(Millis::ZERO, now);
             for done in &polled.completed {
-                consumer.on_completed(done, now, &mut **net);
+                if !consumer.on_completed(done, now, &mut **net)
+                    && let Some(progress) = progress
+                {
+                    progress.on_completed(done, now, &mut **net);
+                }
             }
             let nothing = !polled.moved && polled.completed.is_empty();
             net.reuse(polled);
+            if let Some(progress) = progress
+                && progress.poll(|| consumer.consumed(), now, &mut **net).is_err()
+            {
+                *failed = true;
+                return (None, None);
+            }
             match consumer.poll(now, &mut **net) {
                 Ok(Some(fetched)) => {
                     slices = Some(fetched.slices);
@@ -173,7 +239,10 @@ impl Fetcher {
         }
         let polled = net.poll(Millis::ZERO, now);
         net.reuse(polled);
-        let again = if slices.is_some() { now } else { net.deadline(now).min(consumer.wake_at(now, &**net)) };
+        let mut again = if slices.is_some() { now } else { net.deadline(now).min(consumer.wake_at(now, &**net)) };
+        if let Some(progress) = progress {
+            again = again.min(progress.wake_at(now, &**net));
+        }
         (slices, Some(SimTime::at(again)))
     }
 }

@@ -100,6 +100,11 @@ impl JavaConsumer {
     pub fn position(&self, tp: TopicPartition) -> Option<Offset> {
         self.subscription.get(tp)?.position.map(|p| p.offset)
     }
+    /// Positions of everything assigned (`SubscriptionState.allConsumed`).
+    pub fn consumed(&self) -> Vec<(TopicPartition, Offset)> {
+        let all = self.subscription.iter().filter(|p| p.has_valid_position());
+        all.filter_map(|p| Some((p.tp, p.position?.offset))).collect()
+    }
     /// Where every assigned partition stands.
     pub fn subscription(&self) -> &SubscriptionState {
         &self.subscription

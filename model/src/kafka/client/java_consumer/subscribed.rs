@@ -65,7 +65,7 @@ impl SubscribedConsumer {
     }
     /// Positions of everything assigned (`SubscriptionState.allConsumed`).
     pub fn consumed(&self) -> Vec<(TopicPartition, Offset)> {
-        consumed(&self.consumer)
+        self.consumer.consumed()
     }
 
     /// Takes the end of a request; false if it is none of this consumer.
@@ -101,7 +101,7 @@ impl SubscribedConsumer {
     fn poll_until(&mut self, timer: Timer, net: &mut impl GroupNetwork) -> Result<Option<Fetched>, PollError> {
         let now = timer.now;
         let consumer = &self.consumer;
-        let member_ready = self.member.poll(timer, || consumed(consumer), net)?;
+        let member_ready = self.member.poll(timer, || consumer.consumed(), net)?;
         self.follow();
         self.blocked = if member_ready {
             !self.find_starts(timer, net)?
@@ -216,9 +216,4 @@ impl SubscribedConsumer {
             _ => at.min(self.consumer.wake_at(now, net)),
         }
     }
-}
-
-fn consumed(consumer: &JavaConsumer) -> Vec<(TopicPartition, Offset)> {
-    let all = consumer.subscription().iter().filter(|p| p.has_valid_position());
-    all.filter_map(|p| Some((p.tp, p.position?.offset))).collect()
 }

@@ -11,10 +11,11 @@ use super::super::graph::{SinkConfig, UpsertConfig};
 use super::super::ids::JobId;
 use super::super::rpc::Cause;
 use super::super::state::OperatorState;
-use crate::base::{Cx, Input, Millis, Row, SimTime};
+use crate::base::{Cx, Input, Millis, Row, SimTime, TopicId};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::DeliveryGuarantee;
 use crate::kafka::messages::Message;
+use crate::kafka::txn_messages::TransactionalId;
 use plain::Plain;
 use std::sync::Arc;
 use transactional::Transactional;
@@ -103,6 +104,13 @@ impl Sink {
             Self::Plain(sink) => sink.is_failed().then_some(Cause::Send),
             Self::Upsert(sink) => sink.failed(),
             Self::Transactional(sink) => sink.failed(),
+        }
+    }
+    /// The `transactional.id` under which rows for a topic are written now, if this is such a sink.
+    pub fn transactional_id(&self, topic: TopicId) -> Option<TransactionalId> {
+        match self {
+            Self::Transactional(sink) if sink.writes(topic) => sink.transactional_id(),
+            _ => None,
         }
     }
     /// The task ends otherwise than by the death of its process.

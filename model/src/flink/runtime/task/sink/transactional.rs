@@ -8,7 +8,7 @@ use super::super::super::rpc::Cause;
 use super::super::super::state::OperatorState;
 use super::Place;
 use super::plain::target;
-use crate::base::{Cx, Event, Fixes, Input, Millis, ProducerEpoch, ProducerId, Row, SimTime};
+use crate::base::{Cx, Event, Fixes, Input, Millis, ProducerEpoch, ProducerId, Row, SimTime, TopicId};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::{
     CommitException, KafkaCommittable, KafkaWriterState, TransactionalName, TransactionalWriter,
@@ -185,6 +185,20 @@ impl Transactional {
     pub(super) const fn failed(&self) -> Option<Cause> {
         self.failed
     }
+    pub(super) fn writes(&self, topic: TopicId) -> bool {
+        self.config.topic == topic
+    }
+    /// The id of the transaction that records go to, or of the next one while none is open.
+    pub(super) fn transactional_id(&self) -> Option<TransactionalId> {
+        let writer = self.writer.as_ref()?;
+        let name = writer.current().map(|open| open.name.clone()).or_else(|| writer.wants())?;
+        Some(self.id_of(&name))
+    }
+    fn id_of(&self, name: &TransactionalName) -> TransactionalId {
+        let prefix = self.config.prefix_number;
+        let id = MadeUpId { prefix, first: name.subtask as u8, second: name.checkpoint.0 as u32 };
+        TransactionalId(id.number())
+    }
     /// A graceful end: the open transaction is aborted, what was prepared stays open (K7).
     pub(super) fn close(&mut self, now: Millis) {
         self.closing = true;
@@ -357,9 +371,7 @@ impl Transactional {
     }
     /// A producer out of the pool, or a new one, under this id.
     fn free<W>(&mut self, name: &TransactionalName, cx: &mut Cx<'_, Message, W>) -> usize {
-        let id =
-            MadeUpId { prefix: self.config.prefix_number, first: name.subtask as u8, second: name.checkpoint.0 as u32 };
-        let id = TransactionalId(id.number());
+        let id = self.id_of(name);
         let at = self.pool.iter().position(|p| p.used == Use::Free).unwrap_or_else(|| {
             self.made += 1;
             let number = self.made;

@@ -74,9 +74,13 @@ impl Upsert {
     pub(super) fn write(&mut self, rows: &[Row]) {
         for row in rows {
             let next = self.rows.len();
-            let place = *self.places.entry(self.config.key.of(row)).or_insert(next);
+            let place = match self.config.key.filter(|_| !self.config.one_by_one) {
+                Some(key) => *self.places.entry(key.of(row)).or_insert(next),
+                None => next,
+            };
             if place == next { self.rows.push(*row) } else { self.rows[place] = *row }
         }
+        self.flush |= self.config.one_by_one;
         self.taken += rows.len() as u32;
         self.flush |= self.taken >= self.config.buffer_flush_max_rows;
     }
@@ -90,9 +94,14 @@ impl Upsert {
         self.failed
     }
     /// What is buffered still goes out.
-    pub(super) const fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.closing = true;
         self.flush = true;
+        // A function that is interrupted calls no more.
+        if self.config.one_by_one {
+            self.rows.clear();
+            self.batch = None;
+        }
     }
     pub(super) fn closed(&self) -> bool {
         self.closing && !self.is_waiting()
@@ -129,8 +138,9 @@ impl Upsert {
             self.places.clear();
             if !self.rows.is_empty() {
                 self.batches += 1;
-                let rows = self.rows.as_slice().into();
-                self.rows.clear();
+                let count = if self.config.one_by_one { 1 } else { self.rows.len() };
+                let rows = self.rows.drain(..count).collect();
+                self.flush = !self.rows.is_empty();
                 self.batch = Some(Batch { id: self.batches, rows, failures: 0, send_at: now, until: None });
             }
         }
@@ -194,7 +204,7 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let table = Addr { process: ProcessId(9), port: Port(1) };
-            let config = UpsertConfig { buffer_flush_max_rows: 3, ..UpsertConfig::new(table, KeyColumns(0, None)) };
+            let config = UpsertConfig { buffer_flush_max_rows: 3, ..UpsertConfig::new(table, Some(KeyColumns(0, None))) };
             let (mut effects, mut connections) = (Vec::new(), 0);
             let sink = Upsert::new(&Arc::new(config), &cx(0, &mut connections, &mut effects));
             Self { sink, effects, connections }
@@ -254,6 +264,21 @@ mod tests {
         bench.run(999);
         assert!(!bench.sink.is_waiting());
         assert_eq!(bench.run(1000), [30], "by timer");
+    }
+
+    #[test]
+    fn calls_are_made_one_by_one_and_an_interrupted_caller_makes_no_more() {
+        let mut bench = Bench::new();
+        let table = Addr { process: ProcessId(9), port: Port(1) };
+        let config = UpsertConfig { one_by_one: true, ..UpsertConfig::new(table, None) };
+        bench.sink = Upsert::new(&Arc::new(config), &cx(0, &mut bench.connections, &mut bench.effects));
+        bench.write(&[(1, 10), (1, 11), (1, 12)]);
+        bench.run(0);
+        assert_eq!((bench.run(0), bench.sink.is_waiting()), (vec![10], true));
+        bench.answer();
+        assert_eq!(bench.run(1), [11]);
+        bench.sink.close();
+        assert!(bench.sink.closed() && bench.run(2).is_empty());
     }
 
     #[test]
