@@ -395,6 +395,15 @@ pub enum Event {
         /// 0: silent for the heartbeat timeout, 1: unreachable too often, 2: a broken channel.
         signal: u8,
     },
+    /// A store has taken a block of rows: its parts are there, and the offsets of the block are not committed yet.
+    BlockInserted {
+        /// The table, by the number under which its rows are shown.
+        table: u16,
+        /// Rows of the block.
+        rows: u32,
+        /// A table or a view has refused it; parts of it may be there all the same.
+        failed: bool,
+    },
     /// Anything a test process wants to say.
     Note {
         /// Tag.
@@ -446,6 +455,8 @@ impl Event {
             Self::JobEnded { failed: true, .. } => "job-failed",
             Self::CommitDropped { .. } => "commit-dropped",
             Self::TaskManagerLost { .. } => "task-manager-lost",
+            Self::BlockInserted { failed: false, .. } => "block-inserted",
+            Self::BlockInserted { failed: true, .. } => "insert-failed",
             Self::TransactionState { state, stored, .. } => match (*state, *stored) {
                 (2 | 3, false) => "transaction-ending",
                 (4 | 5, false) => "transaction-completing",
@@ -528,6 +539,8 @@ impl Event {
             Self::CommitDropped { .. } => 58,
             Self::TaskManagerLost { .. } => 59,
             Self::SavepointCompleted { .. } => 60,
+            Self::BlockInserted { failed: false, .. } => 61,
+            Self::BlockInserted { failed: true, .. } => 62,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {

@@ -51,6 +51,8 @@ pub const TRACED: &[&str] = &[
     "job-failed",
     "commit-dropped",
     "task-manager-lost",
+    "block-inserted",
+    "insert-failed",
 ];
 /// A fault has begun.
 pub const FAULT_BEGINS: &str = "fault-begins";

@@ -226,6 +226,8 @@ pub enum Fix {
     KeeperIntentExact = 83,
     /// FLINK-31305, FLINK-35749: a send that failed fails the task before the checkpoint is acknowledged.
     SinkTellsSendErrors = 84,
+    /// ClickHouse 7256 (19.17): a block whose insert fails is read again; cleared: its offsets are committed all the same, and it is lost.
+    FailedInsertRepeated = 85,
 }
 
 /// What stands behind a [`Fix`].

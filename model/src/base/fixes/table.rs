@@ -593,4 +593,11 @@ pub const FIXES: &[FixInfo] = &[
         rule: "7.3",
         law: "results",
     },
+    FixInfo {
+        fix: Fix::FailedInsertRepeated,
+        name: "failed-insert-repeated",
+        ticket: "ClickHouse 7256",
+        rule: "F3",
+        law: "clickhouse (K1)",
+    },
 ];

@@ -2,6 +2,7 @@
 //!
 //! Values keep Kafka's syntax: milliseconds and bytes are bare numbers, as people paste them from a properties file.
 
+mod clickhouse;
 mod flink;
 mod table;
 mod together;
@@ -33,6 +34,10 @@ pub enum Side {
     Job,
     /// A Kafka sink of a Flink job.
     Sink,
+    /// A Kafka table of ClickHouse.
+    KafkaEngine,
+    /// A table of ClickHouse's MergeTree family, and inserts into it.
+    MergeTree,
 }
 
 /// Which client library, with its defaults and its behaviour.
@@ -77,10 +82,12 @@ impl Side {
             Self::Flink => table::FC,
             Self::Job => table::FJ,
             Self::Sink => table::FS,
+            Self::KafkaEngine => table::CK,
+            Self::MergeTree => table::CM,
         }
     }
     /// All sides, for the schema and for tests.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Server,
         Self::Feature,
         Self::Topic,
@@ -93,11 +100,14 @@ impl Side {
         Self::Flink,
         Self::Job,
         Self::Sink,
+        Self::KafkaEngine,
+        Self::MergeTree,
     ];
     /// Whose product it is.
     pub const fn product(self) -> &'static str {
         match self {
             Self::Flink | Self::Job | Self::Sink => "Flink",
+            Self::KafkaEngine | Self::MergeTree => "ClickHouse",
             _ => "Kafka",
         }
     }
@@ -113,6 +123,8 @@ impl fmt::Display for Side {
             Self::Flink => f.write_str("a Flink cluster"),
             Self::Job => f.write_str("a job"),
             Self::Sink => f.write_str("a sink"),
+            Self::KafkaEngine => f.write_str("a Kafka table"),
+            Self::MergeTree => f.write_str("a table"),
         }
     }
 }
@@ -144,7 +156,7 @@ pub enum Kind {
 
 /// Every key of every product.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
-    table::KEYS.iter().chain(flink::FLINK)
+    table::KEYS.iter().chain(flink::FLINK).chain(clickhouse::CLICKHOUSE)
 }
 
 /// A time as Flink reads it (`TimeUtils.parseDuration`): a whole number and a unit, milliseconds if there is none.

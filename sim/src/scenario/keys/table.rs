@@ -20,6 +20,9 @@ pub(super) const RC: u16 = 256;
 pub(super) const FC: u16 = 512;
 pub(super) const FJ: u16 = 1024;
 pub(super) const FS: u16 = 2048;
+/// ClickHouse: a Kafka table, a table of the MergeTree family.
+pub(super) const CK: u16 = 4096;
+pub(super) const CM: u16 = 8192;
 const JAVA: u16 = JP | JC | OP | OC;
 const RD: u16 = RP | RC;
 const INT: i64 = i32::MAX as i64;

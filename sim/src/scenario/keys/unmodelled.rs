@@ -16,6 +16,8 @@ pub(super) fn names(side: Side) -> impl Iterator<Item = &'static str> {
         Side::Flink => (FLINK_CLUSTER, ""),
         Side::Job => (FLINK_JOB, ""),
         Side::Sink => (FLINK_SINK, ""),
+        Side::KafkaEngine => (KAFKA_ENGINE, ""),
+        Side::MergeTree => (MERGE_TREE, ""),
     };
     let security = if common == JAVA { SECURITY } else { "" };
     own.split_whitespace().chain(common.split_whitespace()).chain(security.split_whitespace())
@@ -117,5 +119,10 @@ const FLINK_JOB: &str = "pipeline.name pipeline.operator-chaining.enabled pipeli
     execution.checkpointing.incremental execution.checkpointing.interval-during-backlog state.backend.type
     state.checkpoints.dir state.savepoints.dir table.exec.state.ttl table.exec.source.idle-timeout
     table.exec.mini-batch.enabled table.optimizer.agg-phase-strategy";
+const KAFKA_ENGINE: &str = "kafka_broker_list kafka_topic_list kafka_commit_on_select kafka_row_delimiter kafka_schema
+    kafka_client_id kafka_max_rows_per_message kafka_consumers_pool_ttl_ms kafka_keeper_path kafka_replica_name";
+const MERGE_TREE: &str = "replicated_deduplication_window replicated_deduplication_window_seconds max_parts_in_total
+    index_granularity min_age_to_force_merge_seconds merge_selecting_sleep_ms ttl_only_drop_parts insert_deduplicate
+    deduplicate_insert parallel_view_processing do_not_merge_across_partitions_select_final";
 const FLINK_SINK: &str = "connector topic properties.bootstrap.servers format key.format value.format key.fields
     sink.partitioner sink.parallelism sink.semantic";
