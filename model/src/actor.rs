@@ -2,6 +2,7 @@
 
 use crate::app::{Gatekeeper, GatekeeperConfig, ProducerApp, ProducerAppConfig, ReaderApp, ReaderAppConfig};
 use crate::base::{Cx, Disk, FileId, Foreign, ForeignMessage, Input, Lane, Port, Process, Stream};
+use crate::clickhouse::{ClickHouse, ClickHouseConfig};
 use crate::flink::runtime::job_manager::{self, JobManager, JobManagerConfig};
 use crate::flink::runtime::task_manager::{TaskManager, TaskManagerConfig};
 use crate::kafka::broker::node::Node;
@@ -32,6 +33,8 @@ pub enum ActorConfig {
     Registry(Arc<RegistryConfig>),
     /// A keyed table's database.
     KeyedTable(Arc<KeyedTableConfig>),
+    /// A ClickHouse server.
+    ClickHouse(Arc<ClickHouseConfig>),
 }
 
 /// An actor's disk. Which kind it is shows with the first write.
@@ -42,7 +45,7 @@ pub enum ActorDisk {
     Empty,
     /// A node's.
     Node(Box<NodeDisk>),
-    /// What a process keeps in a store outside itself, by file. It outlives power too.
+    /// What a process that is no node keeps, by file. It outlives power too, but for what is not [`ForeignMessage::durable`].
     Kept(BTreeMap<FileId, Foreign>),
 }
 impl ActorDisk {
@@ -62,11 +65,15 @@ impl ActorDisk {
     }
     /// What all files outside hold, in their order.
     fn all_kept<M: ForeignMessage>(&self) -> impl Iterator<Item = &M> {
+        self.files().map(|(_, content)| content)
+    }
+    /// The files of a process that is no node, of this kind.
+    pub fn files<M: ForeignMessage>(&self) -> impl Iterator<Item = (FileId, &M)> {
         let files = match self {
             Self::Kept(files) => Some(files),
             Self::Empty | Self::Node(_) => None,
         };
-        files.into_iter().flat_map(BTreeMap::values).filter_map(Foreign::get)
+        files.into_iter().flatten().filter_map(|(file, content)| Some((*file, content.get()?)))
     }
 }
 impl Disk for ActorDisk {
@@ -98,8 +105,11 @@ impl Disk for ActorDisk {
         NodeDisk::bytes(write)
     }
     fn lose_power(&mut self, stream: &mut Stream) {
-        if let Self::Node(disk) = self {
-            disk.lose_power(stream);
+        match self {
+            Self::Node(disk) => disk.lose_power(stream),
+            // What lies in the page cache may have been written back by itself.
+            Self::Kept(files) => files.retain(|_, content| content.durable() || stream.chance(1, 2)),
+            Self::Empty => {}
         }
     }
 }
@@ -123,6 +133,8 @@ pub enum Actor {
     Registry(Box<Registry>),
     /// A keyed table's database.
     KeyedTable(Box<KeyedTable>),
+    /// A ClickHouse server.
+    ClickHouse(Box<ClickHouse>),
 }
 impl Actor {
     /// The node, if it is one.
@@ -167,6 +179,13 @@ impl Actor {
             _ => None,
         }
     }
+    /// The ClickHouse server, if it is one.
+    pub fn clickhouse(&self) -> Option<&ClickHouse> {
+        match self {
+            Self::ClickHouse(server) => Some(server),
+            _ => None,
+        }
+    }
     /// The TaskManager, if it is one.
     pub fn task_manager(&self) -> Option<&TaskManager> {
         match self {
@@ -195,6 +214,7 @@ impl Process for Actor {
             ActorConfig::TaskManager(config) => Self::TaskManager(Box::new(TaskManager::start(config, cx))),
             ActorConfig::Gatekeeper(config) => Self::Gatekeeper(Box::new(Gatekeeper::start(config, cx))),
             ActorConfig::Registry(config) => Self::Registry(Box::new(Registry::start(config, cx))),
+            ActorConfig::ClickHouse(config) => Self::ClickHouse(Box::new(ClickHouse::start(config, disk.files(), cx))),
             ActorConfig::KeyedTable(config) => {
                 Self::KeyedTable(Box::new(KeyedTable::start(config, disk.all_kept(), cx)))
             }
@@ -210,6 +230,7 @@ impl Process for Actor {
             Self::Gatekeeper(app) => app.step(input, cx),
             Self::Registry(registry) => registry.step(input, cx),
             Self::KeyedTable(table) => table.step(input, cx),
+            Self::ClickHouse(server) => server.step(port, input, cx),
         }
     }
     fn lane(&self, port: Port) -> Lane {
@@ -222,6 +243,7 @@ impl Process for Actor {
             Self::Gatekeeper(app) => app.lane(port),
             Self::Registry(registry) => registry.lane(port),
             Self::KeyedTable(table) => table.lane(port),
+            Self::ClickHouse(server) => server.lane(port),
         }
     }
 }

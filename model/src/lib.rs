@@ -8,6 +8,7 @@
 pub mod actor;
 pub mod app;
 pub mod base;
+pub mod clickhouse;
 pub mod flink;
 pub mod kafka;
 pub mod keyed_table;

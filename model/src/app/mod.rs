@@ -35,7 +35,7 @@ fn show_given_up<W>(producer: u16, tp: TopicPartition, rows: Arc<[Row]>, cx: &mu
     show(Layer::Failed(producer), tp, Offset::UNKNOWN, Arc::new(batch), cx);
 }
 /// Tells the judge what became of a member's partitions.
-fn tell_moved<W>(group: u32, moved: Vec<Moved>, cx: &mut Cx<'_, Message, W>) {
+pub(crate) fn tell_moved<W>(group: u32, moved: Vec<Moved>, cx: &mut Cx<'_, Message, W>) {
     for moved in moved {
         cx.emit(match moved {
             Moved::Assigned(tp, generation) => Event::PartitionAssigned { group, tp, generation },

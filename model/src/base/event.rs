@@ -417,6 +417,15 @@ pub enum Event {
         /// 0: silent for the heartbeat timeout, 1: unreachable too often, 2: a broken channel.
         signal: u8,
     },
+    /// A store has taken a block of rows: its parts are there, and the offsets of the block are not committed yet.
+    BlockInserted {
+        /// The table, by the number under which its rows are shown.
+        table: u16,
+        /// Rows of the block.
+        rows: u32,
+        /// A table or a view has refused it; parts of it may be there all the same.
+        failed: bool,
+    },
     /// Anything a test process wants to say.
     Note {
         /// Tag.
@@ -471,6 +480,8 @@ impl Event {
             Self::SourceCommitted { taken: true, .. } => "offsets-committed",
             Self::SourceCommitted { taken: false, .. } => "offsets-refused",
             Self::TaskManagerLost { .. } => "task-manager-lost",
+            Self::BlockInserted { failed: false, .. } => "block-inserted",
+            Self::BlockInserted { failed: true, .. } => "insert-failed",
             Self::TransactionState { state, stored, .. } => match (*state, *stored) {
                 (2 | 3, false) => "transaction-ending",
                 (4 | 5, false) => "transaction-completing",
@@ -557,6 +568,8 @@ impl Event {
             Self::TaskStood { in_sink: false, .. } => 64,
             Self::SourceCommitted { taken: true, .. } => 61,
             Self::SourceCommitted { taken: false, .. } => 62,
+            Self::BlockInserted { failed: false, .. } => 65,
+            Self::BlockInserted { failed: true, .. } => 66,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {

@@ -200,6 +200,10 @@ impl Feed for Event {
                 c.u8(what);
             }
             Self::JobEnded { job, .. } => c.u16(job),
+            Self::BlockInserted { table, rows, .. } => {
+                c.u16(table);
+                c.u32(rows);
+            }
             Self::CommitDropped { job, checkpoint, error } => {
                 c.u16(job);
                 c.i64(checkpoint);

@@ -18,6 +18,10 @@ pub trait ForeignMessage: Debug + Send + Sync + RefUnwindSafe + 'static {
     fn feed(&self, chain: &mut Chain);
     /// Itself, to be recognized by its receiver.
     fn as_any(&self) -> &dyn Any;
+    /// Where it is the content of a file: whether it survives a loss of power. What lies in the page cache only does not.
+    fn durable(&self) -> bool {
+        true
+    }
 }
 
 /// A message of another protocol. Kafka's processes carry the type and never look inside: so Flink and the stores can share
@@ -28,6 +32,10 @@ impl Foreign {
     /// Wraps a message.
     pub fn new(message: impl ForeignMessage) -> Self {
         Self(Arc::new(message))
+    }
+    /// Whether it survives a loss of power as the content of a file.
+    pub fn durable(&self) -> bool {
+        self.0.durable()
     }
     /// The message, if it is of this protocol.
     pub fn get<M: ForeignMessage>(&self) -> Option<&M> {

@@ -3,6 +3,7 @@
 use super::{Excuses, Ledger, Sent};
 use model::base::{BrokerId, Nanos, Offset, ProcessId, ProducerId, Row, SimTime, TopicPartition};
 use model::kafka::log::Entry;
+use model::store::clickhouse::Column;
 use std::collections::BTreeMap;
 
 /// A topic as the scenario declares it.
@@ -122,6 +123,29 @@ pub struct Replica {
     pub entries: Vec<Entry>,
 }
 
+/// A table that reads topics, when the run is over.
+#[derive(Clone, Debug)]
+pub struct StoredTable {
+    /// Its name.
+    pub name: String,
+    /// That of what FINAL shows.
+    pub final_name: String,
+    /// The server.
+    pub process: ProcessId,
+    /// The topics that it reads, by number.
+    pub topics: Vec<u16>,
+    /// Its rows as they stand there.
+    pub rows: Vec<Row>,
+    /// What FINAL shows of them.
+    pub latest: Vec<Row>,
+    /// Sums that views keep: name, the column summed (rows are counted if it is none), what the view comes to.
+    pub views: Vec<(String, Option<Column>, i64)>,
+    /// It replaces rows by key.
+    pub replaces: bool,
+    /// As it is configured, rows may be missing: offsets are committed with each poll (F8), broken messages are passed over (F11).
+    pub may_miss: bool,
+}
+
 /// What the judge is shown.
 pub struct Evidence<'a> {
     /// The end.
@@ -148,6 +172,10 @@ pub struct Evidence<'a> {
     pub fatal: Vec<u16>,
     /// What keyed tables hold, by number.
     pub tables: Vec<Vec<Row>>,
+    /// Tables of ClickHouse.
+    pub stored: Vec<StoredTable>,
+    /// What they have not finished with.
+    pub stores_behind: Vec<String>,
     /// What jobs have not finished with.
     pub jobs: Vec<String>,
     /// Partitions that a gatekeeper has not finished with.

@@ -32,10 +32,14 @@ pub enum Excuse {
     CompletionStopped,
     /// KIP-890: before transaction.version 2 a request that was given up and comes late is taken for the next transaction's.
     LateRequest,
+    /// F2, F3, F6: a block whose offsets were not committed is read again.
+    StoreRedelivery,
+    /// F7, F8, F11: a table's part is lost with power, or its settings let rows go by.
+    StoreLoses,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -48,6 +52,8 @@ impl Excuse {
         Self::ReadUncommitted,
         Self::CompletionStopped,
         Self::LateRequest,
+        Self::StoreRedelivery,
+        Self::StoreLoses,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -64,6 +70,8 @@ impl Excuse {
             Self::ReadUncommitted => "read_uncommitted",
             Self::CompletionStopped => "T-32",
             Self::LateRequest => "KIP-890, 4.6",
+            Self::StoreRedelivery => "F2, F3, F6",
+            Self::StoreLoses => "F7, F8, F11",
         }
     }
     /// What the rule says, for people.
@@ -85,6 +93,10 @@ impl Excuse {
             Self::ReadUncommitted => "a reader of uncommitted data is given aborted and open transactions too",
             Self::LateRequest => {
                 "before transaction.version 2 an EndTxn that was given up and comes late ends the next transaction of its epoch"
+            }
+            Self::StoreRedelivery => "a block whose offsets were not committed is read and inserted again",
+            Self::StoreLoses => {
+                "parts that are not flushed go with power, and offsets may be committed before their rows are stored"
             }
             Self::CompletionStopped => {
                 "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"

@@ -56,6 +56,9 @@ impl Law for LivenessLaw {
             for text in &end.jobs {
                 out.say("job-behind", None, None, text.clone());
             }
+            for text in &end.stores_behind {
+                out.say("table-behind", None, None, text.clone());
+            }
             for (tp, text) in &end.behind {
                 out.say("gatekeeper-behind", end.excuses.changed(*tp), Some(*tp), text.clone());
             }

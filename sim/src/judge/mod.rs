@@ -15,6 +15,7 @@
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
 //! | states | `transactions/states.rs` | I-26, I-31: the log of a transactional id moves along the edges, its epoch never back |
 //! | markers | `transactions/markers.rs` | I-23, I-24: markers are what was decided; an end has all of them before it |
+//! | stored | `stored.rs` | K1, K2, K3: what can be read in a topic is in the table that reads it, under FINAL once |
 //! | hanging | `transactions/hanging.rs` | I-29: no transaction stands open at the end, no decision without its end |
 //!
 //! A finding carries the rule by which the real product does the same, if there is one. Where committed records were lost,
@@ -40,13 +41,14 @@ mod replication;
 mod results;
 mod sequences;
 mod stalls;
+mod stored;
 mod tally;
 mod transactions;
 
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
-pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, TopicInfo};
+pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, StoredTable, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
 pub use freshness::{Alert, FreshnessLaw, Kept, Objective, Rule, Severity};
@@ -61,6 +63,7 @@ pub use replication::{ReplicationLaw, Told};
 pub use results::{Billing, Derivation, Into, ResultLaw, ResultNode, ResultPlan, ResultSink, Results, Scopes, Wrong};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
+pub use stored::StoredLaw;
 pub use tally::{Aborts, Account, Ended, Tally};
 pub use transactions::{HangingLaw, MarkerLaw, StateLaw};
 
@@ -181,6 +184,8 @@ pub struct Judge {
     pub tally: Tally,
     /// How jobs fared.
     pub jobs: JobTally,
+    /// Tables that read topics.
+    pub stored: StoredLaw,
     /// What occurred, how often.
     pub coverage: Coverage,
 }
@@ -204,6 +209,7 @@ impl Judge {
             pins: Pins::new(cast, topics),
             tally: Tally::new(cast),
             jobs: JobTally::default(),
+            stored: StoredLaw::default(),
             coverage: Coverage::default(),
         }
     }
@@ -223,6 +229,7 @@ impl Judge {
         StateLaw.settle(end, &mut findings);
         MarkerLaw.settle(end, &mut findings);
         HangingLaw.settle(end, &mut findings);
+        self.stored.settle(end, &mut findings);
         findings
     }
 }
@@ -248,6 +255,7 @@ impl Observer for Judge {
             self.tally.event(at, id, cause, process, event);
             self.excuses.event(at, id, cause, process, event);
             self.jobs.event(at, id, cause, process, event);
+            self.stored.event(at, id, cause, process, event);
         }
         self.replication.event(at, id, cause, process, event);
         match self.replication.told.take() {
@@ -274,7 +282,8 @@ impl Observer for Judge {
         self.stalls.decided(at, shown, &self.ledger);
         self.tally.shown(at, process, shown);
     }
-    fn died(&mut self, _: SimTime, process: ProcessId) {
+    fn died(&mut self, at: SimTime, process: ProcessId) {
+        self.stored.died(at, process);
         if let Some(producer) = self.tally.producer(process) {
             let forgotten = self.layer.forget(producer, &self.ledger);
             self.tally.forgotten(producer, forgotten);
@@ -287,5 +296,6 @@ impl Observer for Judge {
         self.coverage.fault(at, process, what);
         self.excuses.fault(at, process, what);
         self.replication.fault(at, process, what);
+        self.stored.fault(at, process, what);
     }
 }

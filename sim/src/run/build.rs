@@ -117,6 +117,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
     }
     super::gatekeepers::add(scenario, &bootstrap, &mut world, &mut stage, &mut cast);
     super::jobs::add(scenario, &bootstrap, &mut world, &mut stage);
+    super::stores::add(scenario, &bootstrap, &mut world, &mut stage);
     let mut topics: Vec<TopicInfo> = scenario.topics.iter().map(topic_info).chain(internal.infos(scenario)).collect();
     for gatekeeper in &scenario.gatekeepers {
         let from = gatekeeper.consumer.topics[0].0;
@@ -435,7 +436,7 @@ pub(super) fn java_consumer(
     };
     (network, consumer)
 }
-fn rd_consumer(c: &Config) -> RdConsumerConfig {
+pub(super) fn rd_consumer(c: &Config) -> RdConsumerConfig {
     RdConsumerConfig {
         queued_min_messages: c.int("queued.min.messages") as u64,
         queued_max_messages_kbytes: c.int("queued.max.messages.kbytes") as u64,

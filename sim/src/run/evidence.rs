@@ -33,7 +33,7 @@ pub(super) fn partitions(run: &Run) -> impl Iterator<Item = TopicPartition> + '_
 }
 
 /// A partition at the node that leads it by this metadata.
-fn led<'r>(run: &'r Run, image: &MetadataImage, tp: TopicPartition) -> Option<&'r Partition> {
+pub(super) fn led<'r>(run: &'r Run, image: &MetadataImage, tp: TopicPartition) -> Option<&'r Partition> {
     let leader = image.partition(tp)?.leader;
     nodes(run).find(|(id, ..)| *id == leader).and_then(|n| n.2.partitions().get(tp))
 }
@@ -255,6 +255,8 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
         fatal,
         behind: gatekeepers_behind(run),
         tables: tables(run),
+        stored: super::stores::stored(run),
+        stores_behind: super::stores::behind(run),
         jobs: jobs_behind(run),
     }
 }

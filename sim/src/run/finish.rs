@@ -41,6 +41,8 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
     let mut results = judge.results.settle(&evidence);
     judge.layer.counts.append(&mut results.layers);
     let kept: Vec<_> = judge.freshness.settle(&evidence).into_iter().map(|(o, kept)| (o.name.clone(), kept)).collect();
+    judge.layer.counts.append(&mut judge.stored.counts);
+    results.values.append(&mut judge.stored.values);
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
     let mut outcome = Outcome {
         schema: SCHEMA,
@@ -118,7 +120,9 @@ fn ledger(run: &Run) -> Ledger {
 fn layer(run: &Run, name: &str, c: &LayerCount) -> Layer {
     let reader = run.cast.readers.iter().find(|r| r.name == name);
     let table = run.scenario.tables.iter().any(|t| t.name == name);
-    let isolation = reader.map_or(if table { "table" } else { "log" }, |r| {
+    let stored = run.scenario.clickhouse.iter().flat_map(|c| &c.tables);
+    let stored = stored.map(|t| t.name.as_str()).any(|t| name == t || name.strip_suffix("-final") == Some(t));
+    let isolation = reader.map_or(if table || stored { "table" } else { "log" }, |r| {
         if r.committed { "read_committed" } else { "read_uncommitted" }
     });
     Layer {
@@ -305,6 +309,7 @@ fn liveness(run: &Run, findings: &Findings) -> BTreeMap<String, Liveness> {
         vec!["producer-gave-up", "leaderless", "high-watermark-stands", "not-in-sync", "reader-behind", "fenced"];
     checks.extend((!run.scenario.gatekeepers.is_empty()).then_some("gatekeeper-behind"));
     checks.extend((!run.scenario.jobs.is_empty()).then_some("job-behind"));
+    checks.extend((!run.scenario.clickhouse.is_empty()).then_some("table-behind"));
     checks
         .into_iter()
         .map(|check| {

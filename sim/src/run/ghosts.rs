@@ -36,13 +36,17 @@ impl Shuffle {
     const fn number(self, ghost: u32) -> u32 {
         ghost.wrapping_sub(self.add).wrapping_mul(self.inverse)
     }
+    /// The row as the judge must see it: with the true number.
+    pub const fn opened_row(self, row: &Row) -> Row {
+        Row { ghost: self.true_ghost(row.ghost), ..*row }
+    }
+    const fn true_ghost(self, ghost: Ghost) -> Ghost {
+        if ghost.open() == Ghost::NONE.open() { ghost } else { Ghost::new(self.number(ghost.open())) }
+    }
     /// The batch as the judge must see it: with the true numbers.
     pub fn opened(self, batch: &Batch) -> Arc<Batch> {
-        let open = |row: &Row| match row.ghost {
-            Ghost::NONE => *row,
-            ghost => Row { ghost: Ghost::new(self.number(ghost.open())), ..*row },
-        };
-        Arc::new(Batch { rows: batch.rows.iter().map(open).collect(), ..batch.clone() })
+        let rows = batch.rows.iter().map(|row| self.opened_row(row)).collect();
+        Arc::new(Batch { rows, ..batch.clone() })
     }
 }
 

@@ -102,7 +102,7 @@ fn instance_id(reader: &Reader, instance: usize) -> Option<Name> {
         (own, _) => Some(Name::from(format!("{own}-{instance}"))),
     }
 }
-fn topic_names(scenario: &Scenario) -> Arc<[Name]> {
+pub(super) fn topic_names(scenario: &Scenario) -> Arc<[Name]> {
     scenario.topics.iter().map(|t| Name::from(t.name.as_str())).collect()
 }
 fn request_timeout(c: &Config) -> Millis {

@@ -16,6 +16,7 @@ mod members;
 mod plant;
 mod seen;
 mod stage;
+mod stores;
 
 pub use finish::{Finished, finish};
 pub use ghosts::Shuffle;
@@ -219,6 +220,10 @@ impl Run {
                 let at = of(&self.stage.tables).map_or(0, |(n, _)| n);
                 format!("table {}", self.scenario.tables[at].name)
             }
+            _ if self.stage.clickhouse.contains(&process) => {
+                let at = of(&self.stage.clickhouse).map_or(0, |(n, _)| n);
+                format!("clickhouse {}", self.scenario.clickhouse[at].name)
+            }
             _ if self.stage.job_manager == Some(process) => "job manager".into(),
             _ if self.stage.task_managers.contains(&process) => {
                 format!("task manager {}", of(&self.stage.task_managers).map_or(0, |(n, _)| n))
@@ -273,6 +278,8 @@ impl Run {
             p.iter().zip(0..).map(move |(p, n)| (r.start + Nanos(r.stagger.0.saturating_mul(n)), *p))
         }));
         self.starts.extend(self.stage.registries.iter().map(|p| (SimTime::ZERO, *p)));
+        let servers = self.scenario.clickhouse.iter().zip(&self.stage.clickhouse);
+        self.starts.extend(servers.map(|(c, p)| (c.start, *p)));
         self.starts.extend(jobs::processes(&self.stage).map(|p| (SimTime::ZERO, p)));
         self.starts.iter_mut().for_each(|(at, _)| *at = after(*at));
         self.starts.sort_by(|a, b| b.cmp(a));
@@ -349,7 +356,11 @@ impl Run {
         let decided = producers.filter_map(|p| self.world.process(*p).and_then(Actor::producer)).all(|a| !a.is_busy());
         // What the schedule leaves down comes no more into any ISR.
         let whole = if self.faults.left_down().is_empty() { self.formed() } else { true };
-        decided && whole && evidence::caught_up(self) && evidence::gatekeepers_behind(self).is_empty()
+        decided
+            && whole
+            && evidence::caught_up(self)
+            && evidence::gatekeepers_behind(self).is_empty()
+            && stores::behind(self).is_empty()
     }
 
     /// Whether jobs have written what they had to: that is sure when nothing has been written for long enough.

@@ -19,6 +19,8 @@ pub struct Stage {
     pub registries: Vec<ProcessId>,
     /// Databases of keyed tables, by place in the scenario.
     pub tables: Vec<ProcessId>,
+    /// ClickHouse servers, by place in the scenario.
+    pub clickhouse: Vec<ProcessId>,
     /// The JobManager, if there is one.
     pub job_manager: Option<ProcessId>,
     /// TaskManagers.

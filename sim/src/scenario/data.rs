@@ -1,6 +1,7 @@
 //! A scenario ready to run: plain data in which nothing has to be looked up or parsed any more.
 
 pub use super::data_job::{Call, Flink, Job, JobNode, NodeKind, Table};
+pub use super::data_store::{ClickHouse, ClickHouseTable, TableView};
 use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
@@ -71,6 +72,8 @@ pub struct Scenario {
     pub jobs: Vec<Job>,
     /// Keyed tables.
     pub tables: Vec<Table>,
+    /// ClickHouse servers.
+    pub clickhouse: Vec<ClickHouse>,
 }
 
 impl Scenario {
@@ -408,6 +411,8 @@ pub enum Target {
     Registry(Option<u16>),
     /// A keyed table's database, by place in [`Scenario::tables`].
     Table(u16),
+    /// A ClickHouse server, by place in [`Scenario::clickhouse`].
+    ClickHouse(u16),
     /// The JobManager.
     JobManager,
     /// A TaskManager; all if none is named.

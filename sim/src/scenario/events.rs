@@ -56,6 +56,8 @@ pub const TRACED: &[&str] = &[
     "offsets-refused",
     "task-stood",
     "task-manager-lost",
+    "block-inserted",
+    "insert-failed",
 ];
 /// Those that are about a job.
 pub const OF_JOBS: [&str; 10] = {

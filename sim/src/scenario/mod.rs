@@ -6,6 +6,7 @@
 pub mod check;
 pub mod data;
 mod data_job;
+mod data_store;
 pub mod events;
 pub mod expect;
 pub mod keys;
@@ -17,6 +18,7 @@ pub mod raw_gatekeeper;
 pub mod raw_job;
 mod raw_keys;
 pub mod raw_objective;
+pub mod raw_store;
 mod resolve;
 pub mod schedule;
 mod set;

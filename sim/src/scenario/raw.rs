@@ -7,6 +7,7 @@ pub use super::raw_gatekeeper::{Decoder, Gatekeeper, Registry, TransactionalIds}
 pub use super::raw_job::{Call, Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, ResumedState, Table};
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::raw_objective::Objective;
+pub use super::raw_store::{ClickHouse, ClickHouseTable, TableEngine, TableView};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
 use schemars::JsonSchema;
@@ -74,6 +75,9 @@ pub struct Raw {
     /// Keyed tables that jobs write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<Table>,
+    /// ClickHouse servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clickhouse: Vec<ClickHouse>,
     /// What the applications send, unless they have a workload of their own.
     #[serde(default)]
     pub workload: Workload,

@@ -103,6 +103,20 @@ impl Whose for SinkKeys {
     const NAME: &'static str = "SinkKeys";
     const SIDES: &'static [Side] = &[Side::Sink];
 }
+/// Settings of a Kafka table of ClickHouse.
+#[derive(Clone, Copy, Debug)]
+pub struct KafkaEngineKeys;
+/// Settings of a table of ClickHouse.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeTreeKeys;
+impl Whose for KafkaEngineKeys {
+    const NAME: &'static str = "KafkaEngineKeys";
+    const SIDES: &'static [Side] = &[Side::KafkaEngine];
+}
+impl Whose for MergeTreeKeys {
+    const NAME: &'static str = "MergeTreeKeys";
+    const SIDES: &'static [Side] = &[Side::MergeTree];
+}
 impl<K: Whose> JsonSchema for Settings<K> {
     fn schema_name() -> Cow<'static, str> {
         K::NAME.into()

@@ -23,6 +23,8 @@ pub struct Names<'a> {
     pub registries: u16,
     /// Keyed tables, in order.
     pub tables: &'a [String],
+    /// ClickHouse servers, in order.
+    pub clickhouse: &'a [String],
     /// TaskManagers; none without jobs.
     pub task_managers: u16,
     /// Declared machines, in order.
@@ -67,6 +69,7 @@ const FORMS: &[&str] = &[
     "registry",
     "registry/N",
     "table NAME",
+    "clickhouse NAME",
     "job manager",
     "task manager N",
     "all task managers",
@@ -135,6 +138,11 @@ impl Names<'_> {
             [text] if text.starts_with("registry/") => {
                 let (_, instance) = instance("registry", text, &[("registry".to_owned(), self.registries)])?;
                 Ok(Target::Registry(instance))
+            }
+            ["clickhouse", name] => {
+                Ok(Target::ClickHouse(
+                    place("ClickHouse server", name, self.clickhouse.iter().map(String::as_str))? as u16
+                ))
             }
             ["table", name] => Ok(Target::Table(place("table", name, self.tables.iter().map(String::as_str))? as u16)),
             ["machine", name] => {
@@ -233,6 +241,7 @@ mod tests {
             gatekeepers,
             registries,
             tables: &[],
+            clickhouse: &[],
             task_managers: 2,
             machines,
             sinks: &[SinkName { name: "cost".into(), subtasks: 2, job: 1, topic: "events".into() }],

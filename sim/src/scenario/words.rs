@@ -39,6 +39,7 @@ impl Scenario {
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(r, None) => format!("reader {}", self.readers[usize::from(r)].name),
             Target::Reader(r, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(r)].name),
+            Target::ClickHouse(c) => format!("clickhouse {}", self.clickhouse[usize::from(c)].name),
             Target::Table(t) => format!("table {}", self.tables[usize::from(t)].name),
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),

@@ -345,6 +345,8 @@ impl History {
             fatal: self.fatal.clone(),
             jobs: Vec::new(),
             tables: Vec::new(),
+            stored: Vec::new(),
+            stores_behind: Vec::new(),
             behind: Vec::new(),
         };
         let findings = judge.settle(&evidence);

@@ -84,6 +84,8 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
         fatal: vec![],
         jobs: Vec::new(),
         tables: Vec::new(),
+        stored: Vec::new(),
+        stores_behind: Vec::new(),
         behind: vec![],
     };
     let mut findings = Findings::default();

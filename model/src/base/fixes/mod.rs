@@ -229,6 +229,8 @@ pub enum Fix {
     /// KAFKA-12983 (3.0): a Java consumer whose membership ends inside a rebalance prepares anew before it joins again, and its
     /// partitions are lost; cleared: it goes on claiming what others have been given since.
     LostMemberPreparesAgain = 85,
+    /// ClickHouse 7256 (19.17): a block whose insert fails is read again; cleared: its offsets are committed all the same, and it is lost.
+    FailedInsertRepeated = 86,
 }
 
 /// What stands behind a [`Fix`].

@@ -600,4 +600,11 @@ pub const FIXES: &[FixInfo] = &[
         rule: "5.4 (cooperative)",
         law: "layer",
     },
+    FixInfo {
+        fix: Fix::FailedInsertRepeated,
+        name: "failed-insert-repeated",
+        ticket: "ClickHouse 7256",
+        rule: "F3",
+        law: "clickhouse (K1)",
+    },
 ];

@@ -127,6 +127,24 @@ impl<R: Stored, E: Engine<R>> MergeTree<R, E> {
         let log = DeduplicationLog::new(config.deduplication_window);
         Self { engine, config, parts: Vec::new(), blocks: 0, log }
     }
+    /// A table with the parts and keys that were found on its disk.
+    pub fn attach(engine: E, config: TableConfig, found: Vec<Part<R>>, log: Option<DeduplicationLog>) -> Self {
+        let mut table = Self::new(engine, config);
+        table.blocks = found.iter().map(|part| part.max).max().unwrap_or(0);
+        found.into_iter().for_each(|part| table.activate(part));
+        if let Some(log) = log {
+            table.log = log;
+        }
+        table
+    }
+    /// The number of the last block.
+    pub const fn last_block(&self) -> u64 {
+        self.blocks
+    }
+    /// Keys of blocks that it knows.
+    pub const fn deduplication_log(&self) -> &DeduplicationLog {
+        &self.log
+    }
     /// The active parts.
     pub fn parts(&self) -> &[Part<R>] {
         &self.parts

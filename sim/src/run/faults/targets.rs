@@ -35,6 +35,7 @@ pub(super) struct Plan {
     transaction_log: Option<(TopicId, u16, IdTable)>,
     /// Sinks of jobs: job, topic, name.
     sinks: Vec<(u16, TopicId, String)>,
+    clickhouse: Vec<String>,
 }
 
 /// What a fault looks for.
@@ -81,6 +82,7 @@ impl Plan {
             tables: scenario.tables.iter().map(|t| t.name.clone()).collect(),
             transaction_log: transaction_log(scenario),
             sinks: sinks(scenario),
+            clickhouse: scenario.clickhouse.iter().map(|c| c.name.clone()).collect(),
         }
     }
 
@@ -181,6 +183,7 @@ impl Plan {
             Target::Registry(Some(n)) => single(self.stage.registries.get(usize::from(n)).copied()),
             Target::Registry(None) => Some(self.stage.registries.clone()),
             Target::Table(t) => single(self.stage.tables.get(usize::from(t)).copied()),
+            Target::ClickHouse(c) => single(self.stage.clickhouse.get(usize::from(c)).copied()),
             Target::JobManager => single(self.stage.job_manager),
             Target::TaskManager(Some(n)) => single(self.stage.task_managers.get(usize::from(n)).copied()),
             Target::TaskManager(None) => Some(self.stage.task_managers.clone()),
@@ -249,6 +252,9 @@ impl Plan {
         if let Some(t) = self.stage.tables.iter().position(|p| *p == process) {
             return format!("table {}", self.tables[t]);
         }
+        if let Some(c) = self.stage.clickhouse.iter().position(|p| *p == process) {
+            return format!("clickhouse {}", self.clickhouse[c]);
+        }
         if self.stage.job_manager == Some(process) {
             return "job manager".into();
         }
@@ -297,6 +303,7 @@ impl Plan {
             Target::Reader(i, None) => format!("reader {}", self.readers[usize::from(i)]),
             Target::Reader(i, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(i)]),
             Target::Table(t) => format!("table {}", self.tables[usize::from(t)]),
+            Target::ClickHouse(c) => format!("clickhouse {}", self.clickhouse[usize::from(c)]),
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),
             Target::TaskManager(None) => "all task managers".into(),

@@ -2,6 +2,7 @@
 //!
 //! Values keep Kafka's syntax: milliseconds and bytes are bare numbers, as people paste them from a properties file.
 
+mod clickhouse;
 mod flink;
 mod table;
 mod together;
@@ -35,6 +36,10 @@ pub enum Side {
     Sink,
     /// A Kafka source of a Flink job: its consumer's keys, and a few more.
     Source,
+    /// A Kafka table of ClickHouse.
+    KafkaEngine,
+    /// A table of ClickHouse's MergeTree family, and inserts into it.
+    MergeTree,
 }
 
 /// Which client library, with its defaults and its behaviour.
@@ -80,10 +85,12 @@ impl Side {
             Self::Job => table::FJ,
             Self::Sink => table::FS,
             Self::Source => table::OC | table::FK,
+            Self::KafkaEngine => table::CK,
+            Self::MergeTree => table::CM,
         }
     }
     /// All sides, for the schema and for tests.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Server,
         Self::Feature,
         Self::Topic,
@@ -97,11 +104,14 @@ impl Side {
         Self::Job,
         Self::Sink,
         Self::Source,
+        Self::KafkaEngine,
+        Self::MergeTree,
     ];
     /// Whose product it is.
     pub const fn product(self) -> &'static str {
         match self {
             Self::Flink | Self::Job | Self::Sink => "Flink",
+            Self::KafkaEngine | Self::MergeTree => "ClickHouse",
             _ => "Kafka",
         }
     }
@@ -118,6 +128,8 @@ impl fmt::Display for Side {
             Self::Job => f.write_str("a job"),
             Self::Sink => f.write_str("a sink"),
             Self::Source => f.write_str("a source"),
+            Self::KafkaEngine => f.write_str("a Kafka table"),
+            Self::MergeTree => f.write_str("a table"),
         }
     }
 }
@@ -149,7 +161,7 @@ pub enum Kind {
 
 /// Every key of every product.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
-    table::KEYS.iter().chain(flink::FLINK)
+    table::KEYS.iter().chain(flink::FLINK).chain(clickhouse::CLICKHOUSE)
 }
 
 /// A time as Flink reads it (`TimeUtils.parseDuration`): a whole number and a unit, milliseconds if there is none.

@@ -22,6 +22,9 @@ pub(super) const FJ: u16 = 1024;
 pub(super) const FS: u16 = 2048;
 /// A Kafka source of Flink's: keys of its own, beside those of its consumer.
 pub(super) const FK: u16 = 4096;
+/// ClickHouse: a Kafka table, a table of the MergeTree family.
+pub(super) const CK: u16 = 8192;
+pub(super) const CM: u16 = 16384;
 const JAVA: u16 = JP | JC | OP | OC;
 const RD: u16 = RP | RC;
 const INT: i64 = i32::MAX as i64;

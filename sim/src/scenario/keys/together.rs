@@ -18,7 +18,15 @@ pub fn conflicts(config: &mut Config) -> Vec<Conflict> {
         Side::Producer(Profile::Librdkafka) => rdkafka_producer(config),
         Side::Producer(_) => java_producer(config),
         Side::Consumer(_) => consumer(config),
-        Side::Server | Side::Feature | Side::Topic | Side::Flink | Side::Job | Side::Sink | Side::Source => Vec::new(),
+        Side::Server
+        | Side::Feature
+        | Side::Topic
+        | Side::Flink
+        | Side::Job
+        | Side::Sink
+        | Side::Source
+        | Side::KafkaEngine
+        | Side::MergeTree => Vec::new(),
     }
 }
 

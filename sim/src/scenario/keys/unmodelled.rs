@@ -17,6 +17,8 @@ pub(super) fn names(side: Side) -> impl Iterator<Item = &'static str> {
         Side::Job => (FLINK_JOB, ""),
         Side::Sink => (FLINK_SINK, ""),
         Side::Source => (FLINK_SOURCE, JAVA),
+        Side::KafkaEngine => (KAFKA_ENGINE, ""),
+        Side::MergeTree => (MERGE_TREE, ""),
     };
     let security = if common == JAVA { SECURITY } else { "" };
     let consumer = if side == Side::Source { JAVA_CONSUMER } else { "" };
@@ -120,5 +122,10 @@ const FLINK_JOB: &str = "pipeline.name pipeline.operator-chaining.enabled pipeli
     table.exec.mini-batch.enabled table.optimizer.agg-phase-strategy";
 const FLINK_SOURCE: &str = "partition.discovery.interval.ms client.id.prefix register.consumer.metrics
     scan.startup.mode scan.topic-partition-discovery.interval scan.bounded.mode";
+const KAFKA_ENGINE: &str = "kafka_broker_list kafka_topic_list kafka_commit_on_select kafka_row_delimiter kafka_schema
+    kafka_client_id kafka_max_rows_per_message kafka_consumers_pool_ttl_ms kafka_keeper_path kafka_replica_name";
+const MERGE_TREE: &str = "replicated_deduplication_window replicated_deduplication_window_seconds max_parts_in_total
+    index_granularity min_age_to_force_merge_seconds merge_selecting_sleep_ms ttl_only_drop_parts insert_deduplicate
+    deduplicate_insert parallel_view_processing do_not_merge_across_partitions_select_final";
 const FLINK_SINK: &str = "connector topic properties.bootstrap.servers format key.format value.format key.fields
     sink.partitioner sink.parallelism sink.semantic";

@@ -47,13 +47,14 @@ impl Resolver<'_> {
                     Target::Broker(_)
                     | Target::JobManager
                     | Target::Table(_)
+                    | Target::ClickHouse(_)
                     | Target::TaskManager(_)
                     | Target::Application(..)
                     | Target::Reader(..)
                     | Target::Gatekeeper(..)
                     | Target::Registry(_) => vec![target],
                     _ => {
-                        let what = "a machine runs `broker N`, `application NAME`, `reader NAME`, `gatekeeper NAME`, `registry`, `table NAME`, `job manager` or `task manager N`";
+                        let what = "a machine runs `broker N`, `application NAME`, `reader NAME`, `gatekeeper NAME`, `registry`, `table NAME`, `clickhouse NAME`, `job manager` or `task manager N`";
                         self.say(&path, what);
                         continue;
                     }
@@ -86,8 +87,12 @@ impl Resolver<'_> {
             (0..names.task_managers).map(|n| (Target::TaskManager(Some(n)), format!("task-manager-{n}")));
         let tables =
             names.tables.iter().enumerate().map(|(t, name)| (Target::Table(t as u16), format!("table-{name}")));
+        let clickhouse = names.clickhouse.iter().enumerate();
+        let clickhouse = clickhouse.map(|(c, name)| (Target::ClickHouse(c as u16), format!("clickhouse-{name}")));
         let clients = applications.chain(readers).chain(gatekeepers).chain(registries);
-        for (process, name) in brokers.chain(clients).chain(job_manager).chain(task_managers).chain(tables) {
+        for (process, name) in
+            brokers.chain(clients).chain(job_manager).chain(task_managers).chain(tables).chain(clickhouse)
+        {
             if !placed.iter().any(|(p, _)| *p == process) {
                 placed.push((process, all.len()));
                 all.push(standard(name));
@@ -206,7 +211,9 @@ impl Resolver<'_> {
             Target::Gatekeeper(_, Some(_)) | Target::Registry(Some(_)) => of(&|t| *t == target),
             Target::Gatekeeper(g, None) => of(&|t| matches!(t, Target::Gatekeeper(other, _) if *other == g)),
             Target::Registry(None) => of(&|t| matches!(t, Target::Registry(_))),
-            Target::JobManager | Target::TaskManager(Some(_)) | Target::Table(_) => of(&|t| *t == target),
+            Target::JobManager | Target::TaskManager(Some(_)) | Target::Table(_) | Target::ClickHouse(_) => {
+                of(&|t| *t == target)
+            }
             Target::TaskManager(None) => of(&|t| matches!(t, Target::TaskManager(_))),
             Target::AllBrokers => of(&|t| matches!(t, Target::Broker(_))),
             Target::AllClients => of(&|t| {
@@ -217,6 +224,7 @@ impl Resolver<'_> {
                         | Target::JobManager
                         | Target::TaskManager(_)
                         | Target::Table(_)
+                        | Target::ClickHouse(_)
                 )
             }),
             Target::Machine(m) => Some(vec![usize::from(m)]),

@@ -44,7 +44,7 @@ impl Resolver<'_> {
     }
 
     /// Columns of each topic, as far as they are known: of those that applications write, those of the workload.
-    fn topic_columns(&self, applications: &[Application]) -> BTreeMap<u16, Vec<Column>> {
+    pub(super) fn topic_columns(&self, applications: &[Application]) -> BTreeMap<u16, Vec<Column>> {
         let of = |workload: &Workload| match workload {
             Workload::Shoppers(_) => ["event_id", "kind", "cents", "poison"].map(Column::number).to_vec(),
             Workload::Gateway(_) => {

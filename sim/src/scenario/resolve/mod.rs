@@ -7,6 +7,7 @@ mod gatekeepers;
 mod jobs;
 mod objectives;
 mod say;
+mod stores;
 mod workload;
 mod written;
 
@@ -91,6 +92,7 @@ impl Resolver<'_> {
         self.unique("gatekeepers", raw.gatekeepers.iter().map(|g| g.name.as_str()));
         self.unique("jobs", raw.jobs.iter().map(|j| j.name.as_str()));
         self.unique("tables", raw.tables.iter().map(|t| t.name.as_str()));
+        self.unique("clickhouse", raw.clickhouse.iter().map(|c| c.name.as_str()));
         self.unique("machines", raw.machines.iter().map(|m| m.name.as_str()));
         let topic_names: Vec<_> = raw.topics.iter().map(|t| (t.name.clone(), t.partitions)).collect();
         let application_names: Vec<_> = raw.applications.iter().map(|a| (a.name.clone(), a.instances)).collect();
@@ -100,8 +102,10 @@ impl Resolver<'_> {
         let machine_names: Vec<_> = raw.machines.iter().map(|m| m.name.clone()).collect();
         let table_names: Vec<_> = raw.tables.iter().map(|t| t.name.clone()).collect();
         let sinks = sink_names(raw);
+        let clickhouse_names: Vec<_> = raw.clickhouse.iter().map(|c| c.name.clone()).collect();
         let names = Names {
             sinks: &sinks,
+            clickhouse: &clickhouse_names,
             tables: &table_names,
             brokers: raw.cluster.brokers,
             topics: &topic_names,
@@ -124,6 +128,7 @@ impl Resolver<'_> {
         self.offsets_log(&cluster, &groups);
         let flink = self.flink(&machine_of);
         let (jobs, tables) = self.jobs(&names, &applications, &cluster.nodes, &machine_of);
+        let clickhouse = self.clickhouse(&names, &machine_of, &applications, &gatekeepers, &jobs);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
         let writers = Writers { applications: &applications, gatekeepers: &gatekeepers, jobs: &jobs };
@@ -162,6 +167,7 @@ impl Resolver<'_> {
             flink,
             jobs,
             tables,
+            clickhouse,
         })
     }
 
@@ -421,7 +427,8 @@ fn groups(raw: &Raw) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     let gatekeepers = raw.gatekeepers.iter().map(gatekeepers::group_id);
     let sources = raw.jobs.iter().flat_map(|j| &j.sources).filter_map(|s| group_of(&s.config));
-    for id in raw.readers.iter().filter_map(group_id).chain(gatekeepers).chain(sources) {
+    let stores = stores::tables(raw).map(stores::group_id);
+    for id in raw.readers.iter().filter_map(group_id).chain(gatekeepers).chain(sources).chain(stores) {
         if !list.iter().any(|known| known == id) {
             list.push(id.to_owned());
         }
@@ -437,14 +444,17 @@ fn machine(machine_of: &[(Target, usize)], process: Target) -> usize {
 pub fn known(raw: &Raw) -> Known {
     let readers = raw.readers.iter().map(|r| r.name.clone());
     let tables = raw.tables.iter().map(|t| t.name.clone());
-    let layers: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).chain(readers).chain(tables.clone()).collect();
+    let layers = raw.topics.iter().map(|t| t.name.clone()).chain(readers).chain(tables.clone());
+    let stored = stores::tables(raw).flat_map(|t| [t.name.clone(), stores::final_name(&t.name)]);
+    let layers: Vec<_> = layers.chain(stored).collect();
     let instances = raw.applications.iter().flat_map(|a| (0..a.instances).map(move |n| format!("{}-{n}", a.name)));
     let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
     let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
     let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
     let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
     let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
-    let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).collect();
+    let views = stores::tables(raw).flat_map(|t| t.views.iter().map(|v| v.name.clone()));
+    let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).chain(views).collect();
     let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
     Known::from([
         ("layers", layers.clone()),

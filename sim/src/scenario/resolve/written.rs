@@ -54,6 +54,12 @@ pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
         g.consumer = all(&gatekeeper.consumer.config);
         g.producer = all(&gatekeeper.producer);
     }
+    let tables = scenario.clickhouse.iter().flat_map(|c| &c.tables);
+    for (t, table) in out.clickhouse.iter_mut().flat_map(|c| &mut c.tables).zip(tables) {
+        t.kafka = all(&table.kafka);
+        t.consumer = all(&table.consumer);
+        t.settings = all(&table.settings);
+    }
     if let Some(flink) = &scenario.flink {
         out.flink.config = all(&flink.config);
     }

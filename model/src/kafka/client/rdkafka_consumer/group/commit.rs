@@ -33,6 +33,8 @@ pub(super) struct Commits {
     tries: u32,
     /// A commit that the application waits for: `None` while it is unanswered.
     sync: Option<Option<bool>>,
+    /// Offsets that the application wants committed, while there is no coordinator, and until when that is waited for.
+    asked: Option<(Vec<(TopicPartition, Offset)>, Millis)>,
     pub(super) closing: bool,
 }
 impl Commits {
@@ -46,11 +48,13 @@ impl Commits {
             look_up_at: Millis::ZERO,
             tries: 0,
             sync: None,
+            asked: None,
             closing: false,
         }
     }
-    pub(super) const fn deadline(&self) -> Millis {
-        self.next_auto
+    pub(super) fn deadline(&self) -> Millis {
+        let asked = self.asked.as_ref().map_or(Millis::MAX, |(_, until)| until.saturating_add(Millis(1)));
+        self.next_auto.min(asked)
     }
     /// When the next look-up of committed offsets is due.
     pub(super) fn look_up_at(&self) -> Millis {
@@ -171,6 +175,30 @@ impl RdMember {
     pub const fn commit_done(&self) -> bool {
         !matches!(self.commits.sync, Some(None))
     }
+    /// `rd_kafka_commit`, for these offsets; [`RdMember::commit_result`] says how it ended. Without a coordinator it waits for
+    /// one, for `session.timeout.ms` at most (`rd_kafka_cgrp_defer_offset_commit`).
+    pub fn commit_offsets(&mut self, offsets: Vec<(TopicPartition, Offset)>, now: Millis, net: &mut RdNetwork) {
+        self.commits.sync = Some(None);
+        self.commits.asked = Some((offsets, now + self.config.session_timeout));
+        self.send_asked(now, net);
+    }
+    /// How the last such commit ended; `None` while it has not.
+    pub const fn commit_result(&self) -> Option<bool> {
+        match self.commits.sync {
+            Some(result) => result,
+            None => None,
+        }
+    }
+    pub(super) fn send_asked(&mut self, now: Millis, net: &mut RdNetwork) {
+        let Some((_, until)) = &self.commits.asked else { return };
+        if self.generation < 0 || now > *until {
+            self.commits.asked = None;
+            self.commits.ended(false);
+        } else if net.coordinator_up() {
+            let (offsets, _) = self.commits.asked.take().unwrap_or_default();
+            self.send_offsets(offsets, now, net);
+        }
+    }
     /// Commits by itself what is stored and not committed.
     pub(super) fn commit_stored(&mut self, only: Option<&[TopicPartition]>, now: Millis, net: &mut RdNetwork) {
         if self.commits.interval.is_some() {
@@ -190,6 +218,12 @@ impl RdMember {
         if offsets.is_empty() || !net.coordinator_up() || self.generation < 0 {
             return;
         }
+        self.send_offsets(offsets, now, net);
+        if self.commits.sync.is_some() {
+            self.commits.sync = Some(None);
+        }
+    }
+    fn send_offsets(&mut self, offsets: Vec<(TopicPartition, Offset)>, now: Millis, net: &mut RdNetwork) {
         let body = GroupRequest::OffsetCommit(OffsetCommitRequest {
             group: self.config.group,
             member: Arc::clone(&self.member),
@@ -202,9 +236,6 @@ impl RdMember {
         });
         let correlation = net.send_coordinator(Request::Group(Box::new(body)), Millis::ZERO, now);
         self.in_flight.push((correlation, Purpose::Commit(offsets)));
-        if self.commits.sync.is_some() {
-            self.commits.sync = Some(None);
-        }
     }
     pub(super) fn on_commit(
         &mut self,

@@ -74,6 +74,9 @@ pub struct RdMember {
     commits: Commits,
     /// When the application took something and began to work; none while it waits for more.
     polled: Option<Millis>,
+    /// The application has a rebalance callback and is not in a poll, which alone runs it: what is to be given up waits.
+    away: bool,
+    revoke_due: bool,
     /// It was fenced for good.
     fatal: bool,
     moved: Vec<Moved>,
@@ -97,6 +100,8 @@ impl RdMember {
             owned: BTreeSet::new(),
             commits: Commits::new(config.auto_commit, now),
             polled: None,
+            away: false,
+            revoke_due: false,
             fatal: false,
             moved: Vec::new(),
             config,
@@ -131,6 +136,22 @@ impl RdMember {
         }
     }
 
+    /// Whether the application is in a poll. One with a rebalance callback says so: the callback runs inside of polls only, and
+    /// until then a rebalance waits, for `max.poll.interval.ms` at most.
+    pub fn in_poll(&mut self, is: bool) {
+        self.away = !is;
+    }
+    /// `rd_kafka_unsubscribe`, then `rd_kafka_subscribe`: it leaves the group and joins anew.
+    pub fn resubscribe(&mut self, now: Millis, consumer: &mut RdConsumer, net: &mut RdNetwork) {
+        if self.fatal {
+            return;
+        }
+        self.in_flight.retain(|(_, p)| !matches!(p, Purpose::Join | Purpose::Sync | Purpose::Heartbeat));
+        self.give_up_all(false, now, consumer, net);
+        self.leave(now, net);
+        self.rejoin(now);
+    }
+
     fn has(&self, wanted: impl Fn(&Purpose) -> bool) -> bool {
         self.in_flight.iter().any(|(_, p)| wanted(p))
     }
@@ -140,6 +161,12 @@ impl RdMember {
         self.look_for_coordinator(now, net);
         self.check_session(now, consumer, net);
         self.check_poll_interval(now, consumer, net);
+        if self.revoke_due && !self.away {
+            self.revoke_due = false;
+            if self.join == JoinState::Steady {
+                self.rebalance(now, consumer, net);
+            }
+        }
         if net.coordinator_up() {
             match self.join {
                 JoinState::Init if now >= self.next_join => self.send_join(now, net),
@@ -151,6 +178,7 @@ impl RdMember {
         }
         self.fetch_committed(now, net);
         self.auto_commit(now, net);
+        self.send_asked(now, net);
         self.finish_unassign(now);
     }
     /// Takes the end of a request; false if it is none of this member.

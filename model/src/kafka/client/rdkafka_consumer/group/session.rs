@@ -43,8 +43,10 @@ impl RdMember {
             E::None => self.alive(now),
             E::RebalanceInProgress => {
                 self.alive(now);
-                if self.join == JoinState::Steady {
-                    self.rebalance(now, consumer, net);
+                match self.join {
+                    JoinState::Steady if self.away => self.revoke_due = true,
+                    JoinState::Steady => self.rebalance(now, consumer, net),
+                    _ => {}
                 }
             }
             E::UnknownMemberId => {

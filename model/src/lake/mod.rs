@@ -1,0 +1,302 @@
+//! A lakehouse in a world: an Iceberg table's catalog, and the object store in front of which everything waits (stores 2, 3).
+//!
+//! One process with two listeners. What a client writes before a swap lies in the object store; the swap makes it visible. No
+//! request is fenced: one of a client that has died since counts like any other.
+
+mod client;
+mod messages;
+
+pub use client::{Answer, Ask, LakeClient, LakeClientConfig};
+pub use messages::{Lake, LakeMessage, Named, bytes_of};
+
+use crate::base::{
+    Chain, ConnId, Cx, FileId, Foreign, ForeignMessage, Input, Lane, Millis, Nanos, Port, Signal, SimTime, SwapOutcome,
+};
+use crate::kafka::messages::Message;
+use crate::store::iceberg::{
+    Catalog, CatalogKind, Exception, Files, Key, MAIN, Name, Object, Pointer, Swap, SwapError, TableMetadata, rows,
+};
+use crate::store::object_store::{Rate, Throttle};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where the catalog listens.
+pub const CATALOG: Port = Port(1);
+/// Where the object store listens.
+pub const OBJECTS: Port = Port(2);
+/// The file of the catalog's pointer; objects have the files behind it.
+const POINTER: FileId = FileId(0);
+
+/// How it is started.
+#[derive(Clone, Debug)]
+pub struct LakeConfig {
+    /// The catalog.
+    pub kind: CatalogKind,
+    /// Table properties.
+    pub properties: Vec<(Name, Name)>,
+    /// What the catalog takes for a request.
+    pub catalog: Nanos,
+    /// What the object store takes for a request (`S0`).
+    pub object: Nanos,
+    /// Bytes a second that go through the object store.
+    pub bandwidth: u64,
+    /// Requests a second that it bears (O6).
+    pub throttle: Option<Rate>,
+    /// Its memory: bytes that it may use, and how many an object takes in its index.
+    pub memory: Option<(u64, u64)>,
+}
+
+/// A file of the process.
+#[derive(Clone, Debug)]
+pub enum LakeFile {
+    /// What the catalog's pointer names.
+    Table(Pointer, Arc<TableMetadata>),
+    /// An object.
+    Stored(Key, Object),
+    /// An object that was deleted.
+    Gone,
+}
+impl ForeignMessage for LakeFile {
+    fn bytes(&self) -> u32 {
+        0
+    }
+    fn kind(&self) -> u8 {
+        110
+    }
+    fn name(&self) -> &'static str {
+        "object"
+    }
+    fn feed(&self, chain: &mut Chain) {
+        match self {
+            Self::Table(pointer, _) => chain.u64(pointer.0),
+            Self::Stored(key, object) => messages::feed_object(&(*key, object.clone()), chain),
+            Self::Gone => chain.u8(0),
+        }
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The process.
+#[derive(Clone, Debug)]
+pub struct Lakehouse {
+    config: Arc<LakeConfig>,
+    catalog: Catalog,
+    objects: Files,
+    files: BTreeMap<Key, FileId>,
+    next: u32,
+    bytes: u64,
+    throttle: Option<Throttle>,
+    /// What becomes of the next swaps, and of how many.
+    outcome: (SwapOutcome, u32),
+    /// Swaps that arrive late.
+    late: Vec<(SimTime, Swap)>,
+}
+
+impl Lakehouse {
+    /// Starts it with what it has stored.
+    pub fn start<'a, W: From<Foreign>>(
+        config: &Arc<LakeConfig>,
+        disk: impl Iterator<Item = (FileId, &'a LakeFile)>,
+        cx: &mut Cx<'_, Message, W>,
+    ) -> Self {
+        cx.listen(CATALOG, true);
+        cx.listen(OBJECTS, true);
+        let mut lake = Self::on(config, disk);
+        lake.throttle = config.throttle.map(|rate| Throttle::new(rate, cx.millis()));
+        lake
+    }
+    /// What lies on a disk.
+    pub fn on<'a>(config: &Arc<LakeConfig>, disk: impl Iterator<Item = (FileId, &'a LakeFile)>) -> Self {
+        let properties = config.properties.iter().cloned().collect();
+        let empty = TableMetadata { properties, ..TableMetadata::default() };
+        let mut lake = Self {
+            config: Arc::clone(config),
+            catalog: Catalog::new(config.kind, empty),
+            objects: Files::default(),
+            files: BTreeMap::new(),
+            next: POINTER.0 + 1,
+            bytes: 0,
+            throttle: None,
+            outcome: (SwapOutcome::Truth, 0),
+            late: Vec::new(),
+        };
+        for (file, content) in disk {
+            lake.next = lake.next.max(file.0 + 1);
+            match content {
+                LakeFile::Table(pointer, metadata) => {
+                    lake.catalog = Catalog::at(config.kind, *pointer, Arc::clone(metadata));
+                }
+                LakeFile::Stored(key, object) => {
+                    lake.bytes += u64::from(bytes_of(object));
+                    lake.files.insert(*key, file);
+                    lake.objects.put(*key, object.clone());
+                }
+                LakeFile::Gone => {}
+            }
+        }
+        lake
+    }
+    /// Two threads: the catalog's and the object store's.
+    pub const fn lane(&self, port: Port) -> Lane {
+        Lane(if port.0 == OBJECTS.0 { 1 } else { 0 })
+    }
+    /// The rows that a reader of the table finds now.
+    ///
+    /// # Errors
+    /// If something that the head refers to is gone.
+    pub fn rows(&self) -> Result<Vec<crate::base::Row>, Exception> {
+        let (_, metadata) = self.catalog.load();
+        metadata.current().map_or(Ok(Vec::new()), |head| rows(head, &self.objects))
+    }
+    /// The table's metadata.
+    pub fn metadata(&self) -> Arc<TableMetadata> {
+        self.catalog.load().1
+    }
+
+    /// Takes an input.
+    pub fn step<W: From<Foreign>>(&mut self, port: Port, input: Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        match (port, input) {
+            (_, Input::Signal(Signal::Terminate)) => cx.exit(),
+            (_, Input::Signal(Signal::Swaps(outcome, many))) => self.outcome = (outcome, many),
+            (CATALOG, Input::Wake) => self.land(cx),
+            (_, Input::Message { conn, message: Message::Foreign(message), .. }) => {
+                let Some(LakeMessage(id, what)) = message.get() else { return };
+                let answer = if port == CATALOG { self.of_catalog(what, cx) } else { self.of_objects(what, cx) };
+                if let Some(answer) = answer {
+                    cx.send(conn, LakeMessage(*id, answer).wrap());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    // ---- the catalog
+
+    fn of_catalog<W: From<Foreign>>(&mut self, what: &Lake, cx: &mut Cx<'_, Message, W>) -> Option<Lake> {
+        cx.work(self.config.catalog);
+        match what {
+            Lake::Load => {
+                let (pointer, metadata) = self.catalog.load();
+                Some(Lake::Loaded(pointer, metadata))
+            }
+            Lake::Swap(swap) => self.swap((**swap).clone(), cx).map(Lake::Swapped),
+            _ => None,
+        }
+    }
+    /// A swap with the outcome that is due: applied or not, told so or not (stores 0).
+    fn swap<W: From<Foreign>>(&mut self, swap: Swap, cx: &mut Cx<'_, Message, W>) -> Option<Result<(), SwapError>> {
+        let outcome = self.outcome.0;
+        if self.outcome.1 > 0 {
+            self.outcome.1 -= 1;
+        }
+        if self.outcome.1 == 0 {
+            self.outcome.0 = SwapOutcome::Truth;
+        }
+        match outcome {
+            SwapOutcome::Truth => Some(self.apply(swap, cx)),
+            SwapOutcome::Refused => Some(Err(SwapError::CommitFailed)),
+            SwapOutcome::Unknown => Some(Err(SwapError::Unknown)),
+            SwapOutcome::LandedRefused => Some(self.apply(swap, cx).and(Err(SwapError::CommitFailed))),
+            SwapOutcome::LandedUnknown => Some(self.apply(swap, cx).and(Err(SwapError::Unknown))),
+            SwapOutcome::Late(after) => {
+                self.late.push((cx.now + Nanos::millis(after.0.max(0) as u64), swap));
+                self.wake_for_late(cx);
+                None
+            }
+        }
+    }
+    fn apply<W: From<Foreign>>(&mut self, swap: Swap, cx: &mut Cx<'_, Message, W>) -> Result<(), SwapError> {
+        self.catalog.swap(swap, cx.fixes)?;
+        let (pointer, metadata) = self.catalog.load();
+        cx.write(POINTER, Foreign::new(LakeFile::Table(pointer, metadata)).into());
+        Ok(())
+    }
+    /// What was in the air arrives.
+    fn land<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= cx.now);
+        self.late = later;
+        for (_, swap) in due {
+            let _ = self.apply(swap, cx);
+        }
+        self.wake_for_late(cx);
+    }
+    fn wake_for_late<W>(&self, cx: &mut Cx<'_, Message, W>) {
+        cx.wake_port(CATALOG, self.late.iter().map(|(at, _)| *at).min());
+    }
+
+    // ---- the object store
+
+    fn of_objects<W: From<Foreign>>(&mut self, what: &Lake, cx: &mut Cx<'_, Message, W>) -> Option<Lake> {
+        let requests = match what {
+            Lake::Get(keys) | Lake::Delete(keys) => keys.len(),
+            Lake::Put(objects) => objects.len(),
+            _ => return None,
+        };
+        let now = cx.millis();
+        if let Some(throttle) = &mut self.throttle
+            && (0..requests).any(|_| throttle.take(now).is_err())
+        {
+            cx.work(Nanos::micros(500));
+            return Some(Lake::SlowDown);
+        }
+        let moved: u64 = match what {
+            Lake::Put(objects) => objects.iter().map(|(_, o)| u64::from(bytes_of(o))).sum(),
+            Lake::Get(keys) => keys.iter().filter_map(|k| self.objects.get(k).ok()).map(|o| u64::from(bytes_of(o))).sum(),
+            _ => 0,
+        };
+        cx.work(self.service_time(requests as u64, moved));
+        match what {
+            Lake::Get(keys) => {
+                let found = keys.iter().filter_map(|key| Some((*key, self.objects.get(key).ok()?.clone())));
+                Some(Lake::Got(found.collect()))
+            }
+            Lake::Put(objects) => {
+                for (key, object) in objects.iter() {
+                    let file = FileId(self.next);
+                    self.next += 1;
+                    self.bytes += u64::from(bytes_of(object));
+                    self.files.insert(*key, file);
+                    self.objects.put(*key, object.clone());
+                    cx.write(file, Foreign::new(LakeFile::Stored(*key, object.clone())).into());
+                }
+                Some(Lake::Done)
+            }
+            Lake::Delete(keys) => {
+                for key in keys.iter() {
+                    self.objects.delete(key);
+                    if let Some(file) = self.files.remove(key) {
+                        cx.write(file, Foreign::new(LakeFile::Gone).into());
+                    }
+                }
+                Some(Lake::Done)
+            }
+            _ => None,
+        }
+    }
+    /// `S0`, more where memory is short (stores 3: a hypothesis, with the simulator's parameters), and the time for the bytes.
+    fn service_time(&self, requests: u64, moved: u64) -> Nanos {
+        const STEEPNESS: u64 = 50;
+        let one = self.config.object.0;
+        let pressed = self.config.memory.map_or(0, |(cap, each)| {
+            let used = self.files.len() as u64 * each + moved;
+            let over = used.saturating_mul(10).saturating_sub(cap.saturating_mul(8));
+            // In thousandths of S0: α times the share of the cap that is above 80 %.
+            over.saturating_mul(100).saturating_mul(STEEPNESS) / cap.max(1)
+        });
+        let one = one.saturating_add(one.saturating_mul(pressed) / 1_000);
+        let bytes = moved.saturating_mul(1_000_000_000) / self.config.bandwidth.max(1);
+        Nanos(one.saturating_mul(requests).saturating_add(bytes))
+    }
+}
+
+/// The branch that Flink's sink writes.
+pub fn branch() -> Name {
+    MAIN.into()
+}
+/// Nothing is waited for longer than this by default.
+pub const PATIENCE: Millis = Millis(60_000);
+/// A connection's side of a client.
+pub(crate) type Line = Option<(ConnId, bool)>;
