@@ -2,10 +2,9 @@
 
 use super::data::Column;
 use super::keys::Config;
-use model::base::{Millis, Nanos, TopicId};
-use model::flink::runtime::graph::KeyColumn;
+use model::base::{Nanos, TopicId};
+use model::flink::runtime::graph::{KeyColumn, Watermarks};
 use model::flink::runtime::operator::OperatorConfig;
-use model::flink::source::Strategy;
 use model::keyed_table::KeyColumns;
 
 /// A Flink cluster.
@@ -79,8 +78,8 @@ pub enum NodeKind {
         topic: TopicId,
         /// The consumer's keys.
         config: Config,
-        /// How event time passes: strategy and idle timeout.
-        watermarks: Option<(Strategy, Option<Millis>)>,
+        /// How event time passes.
+        watermarks: Option<Watermarks>,
     },
     /// Computes, keyed or not.
     Operator(OperatorConfig, Option<KeyColumn>),
@@ -92,6 +91,8 @@ pub enum NodeKind {
         config: Config,
         /// The producer's keys.
         producer: Config,
+        /// The column that becomes the records' key.
+        key: Option<u8>,
     },
     /// Upserts into a table, by place in [`Scenario::tables`](super::data::Scenario::tables).
     Upsert(usize),

@@ -269,6 +269,9 @@ pub struct Topic {
     /// What its values are.
     #[serde(default, skip_serializing_if = "Values::is_rows")]
     pub values: Values,
+    /// Of Avro: its records are as large as the workload's `payload` says, as with other fields that nobody looks at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filled: bool,
     /// Kafka's topic keys.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<TopicKeys>,

@@ -62,6 +62,7 @@ pub fn sink(bootstrap: &Arc<[Addr]>, guarantee: DeliveryGuarantee, timeout: Mill
         prefix: "clean".into(),
         prefix_number: 0,
         committer_retries: 10,
+        key: None,
         producer: Box::new(producer),
     }
 }

@@ -17,10 +17,20 @@ impl<K: Ord + Clone, A: Accumulator> SessionAggregate<K, A> {
         Self { sessions: WindowOperator::new(Assigner::Session { gap }, 0), watermark: NO_WATERMARK }
     }
     /// One restored from the snapshots of its predecessors.
-    pub fn restore(gap: i64, states: &[(WindowState<K, A>, i64)], mine: impl Fn(&K) -> bool, fixes: Fixes) -> Self {
-        let windows: Vec<_> = states.iter().map(|(windows, _)| windows.clone()).collect();
-        let sessions = WindowOperator::restore(Assigner::Session { gap }, 0, &windows, mine);
-        let watermark = states.iter().map(|(_, watermark)| *watermark).min();
+    pub fn restore<'a>(
+        gap: i64,
+        states: impl IntoIterator<Item = &'a (WindowState<K, A>, i64), IntoIter: Clone>,
+        mine: impl Fn(&K) -> bool,
+        fixes: Fixes,
+    ) -> Self
+    where
+        K: 'a,
+        A: 'a,
+    {
+        let states = states.into_iter();
+        let windows = states.clone().map(|(windows, _)| windows);
+        let sessions = WindowOperator::restore(Assigner::Session { gap }, 0, windows, mine);
+        let watermark = states.map(|(_, watermark)| *watermark).min();
         let watermark = watermark.filter(|_| fixes.has(Fix::WindowWatermarkRestored)).unwrap_or(NO_WATERMARK);
         Self { sessions, watermark }
     }

@@ -6,6 +6,7 @@ use crate::scenario::data::{Fault, Scenario, Target};
 use crate::world::World;
 use model::actor::Actor;
 use model::base::{BrokerId, Nanos, ProcessId, Stream, TopicId, TopicPartition};
+use model::flink::runtime::ids::{JobId, SubtaskId};
 use model::kafka::broker::node::Node;
 use model::kafka::controller::MetadataImage;
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ pub(super) struct Plan {
     machines: Vec<String>,
     gatekeepers: Vec<String>,
     tables: Vec<String>,
+    jobs: Vec<String>,
 }
 
 /// What a fault looks for.
@@ -63,6 +65,7 @@ impl Plan {
             machines: scenario.machines.iter().map(|m| m.name.clone()).collect(),
             gatekeepers: scenario.gatekeepers.iter().map(|g| g.name.clone()).collect(),
             tables: scenario.tables.iter().map(|t| t.name.clone()).collect(),
+            jobs: scenario.jobs.iter().map(|j| j.name.clone()).collect(),
         }
     }
 
@@ -159,6 +162,7 @@ impl Plan {
             Target::JobManager => single(self.stage.job_manager),
             Target::TaskManager(Some(n)) => single(self.stage.task_managers.get(usize::from(n)).copied()),
             Target::TaskManager(None) => Some(self.stage.task_managers.clone()),
+            Target::TaskManagerOf(job) => single(self.task_manager_of(job, world)),
             Target::AllClients => {
                 let (applications, readers) = (&self.stage.applications, &self.stage.readers);
                 let all = applications.iter().chain(readers).chain(&self.stage.gatekeepers);
@@ -179,6 +183,14 @@ impl Plan {
         }
     }
 
+    fn task_manager_of(&self, job: u16, world: &World<Actor>) -> Option<ProcessId> {
+        let first = SubtaskId { job: JobId(job), vertex: 0, index: 0 };
+        let runs = |p: &ProcessId| {
+            let manager = world.process(*p).and_then(Actor::task_manager);
+            manager.is_some_and(|m| m.tasks().any(|t| t.id().subtask == first && !t.is_closing()))
+        };
+        self.stage.task_managers.iter().copied().find(runs)
+    }
     fn node<'w>(&self, process: ProcessId, world: &'w World<Actor>) -> Option<&'w Node> {
         world.process(process).and_then(Actor::node)
     }
@@ -271,6 +283,7 @@ impl Plan {
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),
             Target::TaskManager(None) => "all task managers".into(),
+            Target::TaskManagerOf(j) => format!("task manager of {}", self.jobs[usize::from(j)]),
             Target::AllClients => "all clients".into(),
             Target::Machine(m) => format!("machine {}", self.machines[usize::from(m)]),
         }

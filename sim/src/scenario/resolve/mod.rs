@@ -97,7 +97,9 @@ impl Resolver<'_> {
         let gatekeeper_names: Vec<_> = raw.gatekeepers.iter().map(|g| (g.name.clone(), g.instances)).collect();
         let machine_names: Vec<_> = raw.machines.iter().map(|m| m.name.clone()).collect();
         let table_names: Vec<_> = raw.tables.iter().map(|t| t.name.clone()).collect();
+        let job_names: Vec<_> = raw.jobs.iter().map(|j| j.name.clone()).collect();
         let names = Names {
+            jobs: &job_names,
             tables: &table_names,
             brokers: raw.cluster.brokers,
             topics: &topic_names,

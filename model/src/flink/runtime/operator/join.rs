@@ -100,6 +100,7 @@ impl Expr {
             Self::Column(column) => right.cols[column as usize],
             Self::Left(column) => left.cols[column as usize],
             Self::Time => right.time.0,
+            Self::Key => right.key as i64,
             Self::Constant(value) => value,
         }
     }

@@ -65,7 +65,7 @@ impl Window {
 }
 
 /// A firing as a row.
-fn firing(pane: &Pane<i64, Sum>, bytes: u32) -> Row {
+pub(super) fn firing(pane: &Pane<i64, Sum>, bytes: u32) -> Row {
     Row {
         ghost: Ghost::NONE,
         bytes,

@@ -9,6 +9,7 @@ use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Signal;
 use crate::kafka::client::Slice;
 use crate::kafka::messages::Message;
+use crate::registry::payload;
 use std::sync::Arc;
 
 /// Whose output: an operator's, or its side output; `None` is what comes into the task.
@@ -32,13 +33,16 @@ impl Task {
     // ---- a source
 
     pub(super) fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
-        let Some(source) = self.source.as_mut().filter(|_| self.awaits.is_none()) else { return Turn::Idle };
+        let waits = self.awaits.is_some() || self.source_waits();
+        let Some(source) = self.source.as_mut().filter(|_| !waits) else { return Turn::Idle };
         let (slice, room) = source.take(SLICE);
         if room {
             cx.wake_port(self.fetcher(), Some(cx.now));
         }
         let Some(slice) = slice else { return Turn::Idle };
         let rows = &slice.batch.rows[slice.from as usize..slice.to as usize];
+        let read = payload::read(rows);
+        let rows = read.as_deref().unwrap_or(rows);
         if let Some(number) = self.chained(0).shown {
             show_slice(number, &slice, cx);
         }
@@ -59,6 +63,7 @@ impl Task {
             let cost = signals.into_iter().map(|signal| self.signal(Some((0, false)), signal, cx)).sum();
             cx.work(Nanos(cost));
         }
+        self.pause_splits(cx);
         true
     }
 
@@ -175,19 +180,34 @@ impl Task {
             if !takes {
                 continue;
             }
+            let mut on = signal;
             if let Signal::Watermark(watermark) = signal {
                 let mut out = self.scratch.pop().unwrap_or_default();
-                operator.watermark(watermark, &mut out);
+                on = Signal::Watermark(operator.watermark(watermark, &mut out));
                 cost += self.hand_on(i, &out.rows, &out.late, cx);
                 out.clear();
                 self.scratch.push(out);
             }
-            cost += self.signal(Some((i, false)), signal, cx);
+            cost += self.signal(Some((i, false)), on, cx);
         }
         for output in self.outputs.iter_mut().filter(|o| after.is_some_and(|(of, _)| o.after == of)) {
             output.signal(signal);
         }
         cost
+    }
+
+    /// A barrier is about to go on: each operator, upstream first, hands on what it has buffered.
+    pub(super) fn before_barrier<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let mut cost = 0;
+        for i in 0..self.chain.len() {
+            let Link::Operator(operator) = &mut self.chain[i] else { continue };
+            let mut out = self.scratch.pop().unwrap_or_default();
+            operator.before_barrier(&mut out);
+            cost += self.hand_on(i, &out.rows, &out.late, cx);
+            out.clear();
+            self.scratch.push(out);
+        }
+        cx.work(Nanos(cost));
     }
 
     /// Rows that an operator hands on. They stand in no topic: the job and the subtask take its place.

@@ -1,5 +1,6 @@
 //! A task: one subtask's attempt at work in a slot (`StreamTask`). One thread takes mails and elements in turn (R1.5).
 
+mod alignment;
 mod chain;
 mod channels;
 mod input;
@@ -163,7 +164,7 @@ impl Task {
                 }
                 Kind::Operator(config) => {
                     let kept = restored.into_iter().flat_map(|r| r.keyed(number));
-                    Link::Operator(Operator::new(config, groups, kept))
+                    Link::Operator(Operator::new(config, groups, kept, cx.fixes))
                 }
                 Kind::Sink(config) => {
                     let place = Place { job: subtask.job, subtask: subtask.index, parallelism: vertex.parallelism };
@@ -331,6 +332,7 @@ impl Task {
             self.open(mail, cx);
             return Turn::Again;
         }
+        self.report_watermark(cx.millis());
         let full = self.outputs.iter().any(Output::is_full);
         self.time.iter_mut().for_each(|time| time.held_up(full, cx.millis()));
         if full {
@@ -354,6 +356,7 @@ impl Task {
                 self.add_splits(splits.into_iter().map(|(tp, next)| Split { tp, next }).collect());
                 cx.wake_port(self.fetcher(), Some(cx.now));
             }
+            Mail::Event(OperatorEvent::Align(limit)) => self.align(limit, cx),
             Mail::Trigger(barrier, stop) => {
                 if let Some(drain) = stop.filter(|_| barrier.id > self.last) {
                     self.stop_at(barrier.id, drain, cx);
@@ -398,7 +401,8 @@ impl Task {
         let alignment = [self.inputs.deadline(), self.overtaking()].into_iter().flatten().min().filter(|_| !held);
         let full = held || self.awaits.is_some() || self.outputs.iter().any(Output::is_full);
         let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
-        let millis = [alignment, watermark].into_iter().flatten().min().map(SimTime::at);
+        let report = self.time.as_ref().and_then(SourceTime::report_at).filter(|_| !held);
+        let millis = [alignment, watermark, report].into_iter().flatten().min().map(SimTime::at);
         [self.next_flush, millis].into_iter().flatten().min()
     }
 }
