@@ -9,7 +9,7 @@ mod window;
 pub use config::{Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, OperatorConfig, WindowConfig};
 pub use keyed::{KeyGroups, KeyedState};
 
-use crate::base::{Millis, Row};
+use crate::base::{Ghost, Millis, Row};
 use deduplicate::Deduplicate;
 use join::Join;
 use keyed::OfKeys;
@@ -23,12 +23,15 @@ pub struct Handed {
     pub rows: Vec<Row>,
     /// To its side output: rows that came too late for their window.
     pub late: Vec<Row>,
+    /// Which of `rows` were made of many: place, and the ghosts of those. They get a ghost of their own before they go on.
+    pub folds: Vec<(usize, Arc<[Ghost]>)>,
 }
 impl Handed {
     /// Makes room.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.late.clear();
+        self.folds.clear();
     }
 }
 
@@ -90,6 +93,21 @@ impl Operator {
             Self::Join(join) => join.watermark(watermark),
             Self::Window(window) => window.watermark(watermark, out),
             Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) => {}
+        }
+    }
+    /// The watermark by which it judges rows now; `None` of one that judges none.
+    pub const fn clock(&self) -> Option<i64> {
+        match self {
+            Self::Join(join) => Some(join.clock()),
+            Self::Window(window) => Some(window.clock()),
+            Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) => None,
+        }
+    }
+    /// The ghosts of the rows that its open windows hold. For the judge alone.
+    pub fn held(&self) -> Vec<Ghost> {
+        match self {
+            Self::Window(window) => window.held(),
+            Self::Filter(_) | Self::Map(_) | Self::Join(_) | Self::Deduplicate(_) => Vec::new(),
         }
     }
     /// What a checkpoint keeps of it; `None` of an operator without state.
