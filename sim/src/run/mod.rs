@@ -184,6 +184,7 @@ impl Run {
     /// Gives rows other ledger numbers, which must change nothing. Before the run begins.
     pub fn shuffle_ghosts(&mut self, shuffle: Shuffle) {
         self.seen.shuffle = Some(shuffle);
+        self.world.number_folds_from(shuffle.folds());
     }
     /// Why the run could not go on.
     pub fn error(&self) -> Option<&LineError> {

@@ -38,6 +38,14 @@ impl<K: Ord + Clone, A: Accumulator> SessionAggregate<K, A> {
     pub fn snapshot(&self) -> (WindowState<K, A>, i64) {
         (self.sessions.snapshot(), self.watermark)
     }
+    /// The watermark by which it judges lateness: the timers', which is not restored.
+    pub const fn clock(&self) -> i64 {
+        self.sessions.clock()
+    }
+    /// What each open session holds.
+    pub fn contents(&self) -> impl Iterator<Item = &A> {
+        self.sessions.contents()
+    }
     /// A row; a late one is dropped.
     pub fn row(&mut self, key: &K, timestamp: i64, value: &A::Value) -> Late {
         // Without lateness nothing fires by a row.

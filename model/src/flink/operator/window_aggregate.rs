@@ -69,6 +69,10 @@ impl<K: Ord + Clone, A: Accumulator> LocalWindowAggregate<K, A> {
             self.next_trigger = self.slices.next_trigger(watermark);
         }
     }
+    /// What is buffered of each slice.
+    pub fn contents(&self) -> impl Iterator<Item = &A> {
+        self.buffer.slices.values()
+    }
     /// A barrier: everything leaves before it.
     pub fn before_barrier(&mut self, out: &mut Vec<Partial<K, A>>) {
         let slices = self.buffer.flush().into_iter();
@@ -154,6 +158,14 @@ impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
     pub fn snapshot(&self) -> WindowAggregateState<K, A> {
         let slices = self.state.iter().map(|(place, content)| (place.clone(), content.clone())).collect();
         WindowAggregateState { slices, timers: self.timers.snapshot(), watermark: self.watermark }
+    }
+    /// The progress, by which it judges lateness (T3).
+    pub const fn clock(&self) -> i64 {
+        self.progress
+    }
+    /// What each slice holds, in the state and on its way there.
+    pub fn contents(&self) -> impl Iterator<Item = &A> {
+        self.state.values().chain(self.buffer.slices.values())
     }
     /// A row. False if it is late for every window: dropped.
     pub fn row(&mut self, key: K, timestamp: i64, value: &A::Value) -> bool {

@@ -87,6 +87,9 @@ impl Join {
             self.waiting.remove(&key);
         }
     }
+    pub(super) const fn clock(&self) -> i64 {
+        self.timers.watermark()
+    }
     pub(super) fn snapshot(&self) -> KeyedState {
         let waiting = self.waiting.iter().map(|(key, waiting)| (*key, *waiting)).collect();
         KeyedState::new(self.groups, OfKeys::Join(JoinState { waiting, timers: self.timers.snapshot() }))

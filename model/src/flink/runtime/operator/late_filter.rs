@@ -25,6 +25,9 @@ impl LateFilter {
     fn last_millisecond(&self, time: i64) -> i64 {
         self.config.size.map_or(time, |size| time - time.rem_euclid(size.0) + size.0 - 1)
     }
+    pub(super) const fn clock(&self) -> i64 {
+        self.watermark
+    }
     pub(super) const fn watermark(&mut self, watermark: i64) {
         self.watermark = watermark;
     }

@@ -14,7 +14,7 @@ pub use config::{
 };
 pub use keyed::{KeyGroups, KeyedState};
 
-use crate::base::{Fixes, Millis, Row};
+use crate::base::{Fixes, Ghost, Millis, Row};
 use deduplicate::Deduplicate;
 use join::Join;
 use keyed::OfKeys;
@@ -30,12 +30,15 @@ pub struct Handed {
     pub rows: Vec<Row>,
     /// To its side output: rows that came too late for their window.
     pub late: Vec<Row>,
+    /// Which of `rows` were made of many: place, and the ghosts of those. They get a ghost of their own before they go on.
+    pub folds: Vec<(usize, Arc<[Ghost]>)>,
 }
 impl Handed {
     /// Makes room.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.late.clear();
+        self.folds.clear();
     }
 }
 
@@ -128,6 +131,25 @@ impl Operator {
             Self::LocalWindow(window) => window.before_barrier(out),
             Self::SqlWindow(window) => window.before_barrier(),
             _ => {}
+        }
+    }
+    /// The watermark by which it judges rows now; `None` of one that judges none.
+    pub const fn clock(&self) -> Option<i64> {
+        match self {
+            Self::Join(join) => Some(join.clock()),
+            Self::Window(window) => Some(window.clock()),
+            Self::SqlWindow(window) => Some(window.clock()),
+            Self::LateFilter(filter) => Some(filter.clock()),
+            Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) | Self::LocalWindow(_) => None,
+        }
+    }
+    /// The ghosts of the rows that its open windows hold. For the judge alone.
+    pub fn held(&self) -> Vec<Ghost> {
+        match self {
+            Self::Window(window) => window.held(),
+            Self::LocalWindow(window) => window.held(),
+            Self::SqlWindow(window) => window.held(),
+            Self::Filter(_) | Self::Map(_) | Self::Join(_) | Self::Deduplicate(_) | Self::LateFilter(_) => Vec::new(),
         }
     }
     /// What a checkpoint keeps of it; `None` of an operator without state.

@@ -17,9 +17,9 @@ pub type SlicedState = WindowAggregateState<i64, Sum>;
 pub type SessionState = (WindowState<i64, Sum>, i64);
 
 /// The key of a row, and what of it is summed up.
-fn read(config: &SqlWindowConfig, row: &Row) -> (i64, i64) {
+fn read(config: &SqlWindowConfig, row: &Row) -> (i64, (i64, Ghost)) {
     let value = config.sum.map_or(0, |column| row.cols[usize::from(column)]);
-    (row.cols[config.key.column()], value)
+    (row.cols[config.key.column()], (value, row.ghost))
 }
 
 /// One subtask of the local aggregate: its rows are partial results, [slice_end, key, sum, count].
@@ -48,15 +48,20 @@ impl LocalWindow {
         self.hand_on(out);
     }
     fn hand_on(&mut self, out: &mut Handed) {
-        let bytes = self.config.bytes;
-        out.rows.extend(self.partials.drain(..).map(|partial| Row {
-            ghost: Ghost::NONE,
-            bytes,
-            time: EventTime(partial.slice - 1),
-            key: KeyHash::of(&partial.key.to_be_bytes()).pack(),
-            cols: [partial.slice, partial.key, partial.content.sum, partial.content.count],
-            raw: Span::default(),
-        }));
+        for Partial { key, slice, content } in self.partials.drain(..) {
+            out.folds.push((out.rows.len(), content.members.into()));
+            out.rows.push(Row {
+                ghost: Ghost::NONE,
+                bytes: self.config.bytes,
+                time: EventTime(slice - 1),
+                key: KeyHash::of(&key.to_be_bytes()).pack(),
+                cols: [slice, key, content.sum, content.count],
+                raw: Span::default(),
+            });
+        }
+    }
+    pub(super) fn held(&self) -> Vec<Ghost> {
+        self.aggregate.contents().flat_map(|sum| &sum.members).copied().collect()
     }
 }
 
@@ -98,7 +103,8 @@ impl SqlWindow {
             match &mut self.windows {
                 Windows::Sliced(windows) if self.config.two_phase => {
                     let [slice, key, sum, count] = row.cols;
-                    windows.partial(Partial { key, slice, content: Sum { sum, count } });
+                    let content = Sum { sum, count, members: vec![row.ghost] };
+                    windows.partial(Partial { key, slice, content });
                 }
                 Windows::Sliced(windows) => {
                     let (key, value) = read(&self.config, row);
@@ -117,9 +123,26 @@ impl SqlWindow {
             Windows::Sliced(windows) => windows.watermark(watermark, &mut self.panes),
             Windows::Sessions(windows) => windows.watermark(watermark, &mut self.panes),
         };
-        let bytes = self.config.bytes;
-        out.rows.extend(self.panes.drain(..).map(|pane| firing(&pane, bytes)));
+        for pane in self.panes.drain(..) {
+            let row = firing(&pane, self.config.bytes);
+            out.folds.push((out.rows.len(), pane.content.members.into()));
+            out.rows.push(row);
+        }
         on
+    }
+    /// What lateness is judged by: the progress of aligned windows, the timers' watermark of sessions.
+    pub(super) const fn clock(&self) -> i64 {
+        match &self.windows {
+            Windows::Sliced(windows) => windows.clock(),
+            Windows::Sessions(windows) => windows.clock(),
+        }
+    }
+    pub(super) fn held(&self) -> Vec<Ghost> {
+        let of = |sum: &Sum| sum.members.clone();
+        match &self.windows {
+            Windows::Sliced(windows) => windows.contents().flat_map(of).collect(),
+            Windows::Sessions(windows) => windows.contents().flat_map(of).collect(),
+        }
     }
     pub(super) fn before_barrier(&mut self) {
         if let Windows::Sliced(windows) = &mut self.windows {

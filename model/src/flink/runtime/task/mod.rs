@@ -21,7 +21,7 @@ use super::ids::{AttemptId, ChannelId};
 use super::operator::{Handed, KeyGroups, Operator};
 use super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
 use super::state::{OperatorState, Restored};
-use crate::base::{Cx, Input, Nanos, Port, SimTime};
+use crate::base::{Cx, Ghost, Input, Nanos, Port, SimTime};
 use crate::flink::barrier::{Barrier, Mode};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Valve;
@@ -246,6 +246,11 @@ impl Task {
     /// Whether its thread has left the loop.
     pub const fn is_closing(&self) -> bool {
         self.closing.is_some()
+    }
+    /// What the open windows of each of its operators hold, by place in the chain. For the judge alone.
+    pub fn held(&self) -> impl Iterator<Item = (usize, Vec<Ghost>)> + '_ {
+        let operators = self.chain.iter().enumerate();
+        operators.filter_map(|(at, l)| if let Link::Operator(o) = l { Some((at, o.held())) } else { None })
     }
     /// Where its source stands.
     pub fn splits(&self) -> &[Split] {
