@@ -1,5 +1,6 @@
 //! What every process shares: identities, time, rows and batches, random streams, the digest chain, effects.
 
+mod asides;
 mod chain;
 mod event;
 mod event_feed;
@@ -15,6 +16,7 @@ mod small_map;
 mod stream;
 mod time;
 
+pub use asides::{Aside, Asides, Decision};
 pub use chain::{Chain, Feed};
 pub use event::Event;
 pub use event_words::{AbortedBy, BrokerSet, QuorumRole, TransactionFate};

@@ -1,8 +1,8 @@
 //! Pure processes: inputs in, an ordered list of effects out.
 
 use super::{
-    Batch, Chain, ConnId, Domain, Event, Feed, FileId, Fixes, Incarnation, Lane, Millis, Nanos, Offset, Port,
-    ProcessId, Row, SimTime, Stream, Streams, TopicId, TopicPartition,
+    Aside, Asides, Batch, Chain, ConnId, Decision, Domain, Event, Feed, FileId, Fixes, Ghost, Incarnation, Lane,
+    Millis, Nanos, Offset, Port, ProcessId, Row, SimTime, Stream, Streams, TopicId, TopicPartition,
 };
 use std::sync::Arc;
 
@@ -294,6 +294,7 @@ pub struct Cx<'a, M, W> {
     pub skew: i64,
     streams: Streams,
     next_connection: &'a mut u64,
+    asides: &'a mut Asides,
     effects: &'a mut Vec<Effect<M, W>>,
     /// Rows that entered a component in this step without an effect of their own: see [`Cx::hop`].
     hops: u64,
@@ -310,9 +311,10 @@ impl<'a, M, W> Cx<'a, M, W> {
         skew: i64,
         streams: Streams,
         next_connection: &'a mut u64,
+        asides: &'a mut Asides,
         effects: &'a mut Vec<Effect<M, W>>,
     ) -> Self {
-        Self { now, me, incarnation, port, fixes, skew, streams, next_connection, effects, hops: 0 }
+        Self { now, me, incarnation, port, fixes, skew, streams, next_connection, asides, effects, hops: 0 }
     }
     /// Counts rows that entered a component (an operator, a sink). Nothing happens to the world by that: it is a measure of
     /// work.
@@ -341,6 +343,14 @@ impl<'a, M, W> Cx<'a, M, W> {
     pub fn connection(&mut self) -> ConnId {
         *self.next_connection += 1;
         ConnId::new(self.me, *self.next_connection)
+    }
+    /// A ghost for a row made of many. Judges alone look at what it was made of; the digest does not have it.
+    pub fn fold(&mut self, members: Arc<[Ghost]>) -> Ghost {
+        self.asides.fold(members)
+    }
+    /// Tells the judge at which watermark an operator took rows. The digest does not have it.
+    pub fn decided(&mut self, decision: Decision) {
+        self.asides.say(Aside::Decided(decision));
     }
     /// Opens a connection from this port to `to`.
     pub fn open(&mut self, to: Addr) -> ConnId {

@@ -3,17 +3,28 @@
 use super::{Chain, EventTime, Feed, ProducerEpoch, ProducerId, Sequence};
 use std::sync::Arc;
 
-/// Ledger number of a row. Only the judge opens it: the model carries it, never branches on it, and it is not in the
-/// digest. A test shuffles all ghosts and finds every chain unchanged.
+/// Ledger number of a row, or the number of a row made of many ([`super::Aside`]). Only the judge opens it: the model carries
+/// it, never branches on it, and it is not in the digest. A test shuffles all ghosts and finds every chain unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ghost(u32);
 
 impl Ghost {
     /// A row that is in no ledger: markers, end-of-run events, rows of unit tests.
     pub const NONE: Self = Self(u32::MAX);
-    /// Gives a row its ledger number. For the workload and the judge.
+    const FOLD: u32 = 1 << 31;
+    /// How many rows made of many can be told apart; one more would be [`Ghost::NONE`].
+    pub(super) const FOLDS: u32 = Self::FOLD - 1;
+    /// Gives a row its ledger number, below 2^31. For the workload and the judge.
     pub const fn new(number: u32) -> Self {
         Self(number)
+    }
+    /// The ghost of a row made of many, by a number of its own. [`super::Asides`] gives them.
+    pub(super) const fn fold(number: u32) -> Self {
+        Self(Self::FOLD | number)
+    }
+    /// Whether it is a number of the ledger, not [`Ghost::NONE`] or a row made of many. For the judge alone.
+    pub const fn in_ledger(self) -> bool {
+        self.0 < Self::FOLD
     }
     /// The ledger number. For the judge alone: a test greps the model for callers.
     pub const fn open(self) -> u32 {

@@ -62,6 +62,13 @@ impl BinaryRow {
     }
 }
 
+/// The hash of a row of one BIGINT, which is not made for it.
+pub fn long_row_hash(value: i64) -> i32 {
+    let mut bytes = [0; 16];
+    bytes[8..].copy_from_slice(&value.to_le_bytes());
+    hash_by_words(&bytes)
+}
+
 /// `MurmurHashUtils.hashBytesByWords`: Murmur3 with 32 bits over little-endian words, seed 42.
 pub fn hash_by_words(bytes: &[u8]) -> i32 {
     let (words, rest) = bytes.as_chunks::<4>();
@@ -96,6 +103,7 @@ mod tests {
         null.write_null(0);
         zero.write_long(0, 0);
         assert_eq!(zero.hash_code(), -300_363_099);
+        assert_eq!(long_row_hash(0), -300_363_099);
         assert_ne!(null.hash_code(), zero.hash_code());
     }
 }

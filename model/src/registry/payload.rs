@@ -47,6 +47,19 @@ pub fn as_avro(row: Row, schema: u32) -> Row {
     row.bytes = AROUND + row.raw.len;
     row
 }
+/// Rows as a deserializer hands them on, where any is in Avro: without the bytes, and a kind without its schema's id.
+pub fn read(rows: &[Row]) -> Option<Vec<Row>> {
+    let of = |row: &Row| match row.raw.len {
+        0 => *row,
+        _ => Row { cols: [row.cols[0], kind_of(row) as i64, row.cols[2], row.cols[3]], raw: Span::default(), ..*row },
+    };
+    rows.iter().any(|r| r.raw.len > 0).then(|| rows.iter().map(of).collect())
+}
+/// The same, as large as the row was, if its fields do not take more: others that nobody looks at fill it up.
+pub fn as_filled_avro(row: Row, schema: u32) -> Row {
+    let avro = as_avro(row, schema);
+    Row { bytes: avro.bytes.max(row.bytes), ..avro }
+}
 /// The bytes of rows that are about to be sealed, each row's place among them.
 pub fn seal(rows: &[Row]) -> Option<Sealed> {
     if rows.iter().all(|r| r.raw.len == 0) {

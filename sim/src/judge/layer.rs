@@ -2,7 +2,7 @@
 
 use super::{Cast, Chunked, Evidence, Excuse, Findings, Law, Ledger, Sent, TopicInfo, Violation};
 use crate::world::Observer;
-use model::base::{Ghost, Layer, Offset, ProcessId, Row, Shown, SimTime, TopicPartition};
+use model::base::{Layer, Offset, ProcessId, Row, Shown, SimTime, TopicPartition};
 use std::collections::BTreeMap;
 
 /// What a layer holds against the ledger.
@@ -188,7 +188,7 @@ impl LayerLaw {
 
 /// The ledger's numbers of rows, with the rows' own from `first` on.
 fn ghosts(rows: &[Row], first: u32) -> impl DoubleEndedIterator<Item = (usize, u32)> + Clone + '_ {
-    let of_ledger = rows.iter().enumerate().filter(|(_, r)| r.ghost != Ghost::NONE);
+    let of_ledger = rows.iter().enumerate().filter(|(_, r)| r.ghost.in_ledger());
     of_ledger.map(move |(at, r)| (r.ghost.open() as usize, first + at as u32))
 }
 

@@ -26,6 +26,7 @@
 mod chunked;
 mod controller;
 mod coverage;
+mod decisions;
 mod evidence;
 mod excuse;
 mod explain;
@@ -35,6 +36,7 @@ mod jobs;
 mod layer;
 mod ledger;
 mod liveness;
+mod members;
 mod order;
 mod pins;
 mod replication;
@@ -48,6 +50,7 @@ mod transactions;
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
+pub use decisions::Decisions;
 pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, StoredTable, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
@@ -57,6 +60,7 @@ pub use jobs::{CAUSES, Downtime, JobAccount, JobTally};
 pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
+pub use members::Members;
 pub use order::OrderLaw;
 pub use pins::Pins;
 pub use replication::{ReplicationLaw, Told};
@@ -68,7 +72,7 @@ pub use tally::{Aborts, Account, Ended, Tally};
 pub use transactions::{HangingLaw, MarkerLaw, StateLaw};
 
 use crate::world::Observer;
-use model::base::{Addr, Event, ProcessId, Shown, SimTime, TopicPartition};
+use model::base::{Addr, Aside, Event, ProcessId, Shown, SimTime, TopicPartition};
 use std::collections::BTreeMap;
 
 /// One thing that a law found wrong.
@@ -156,6 +160,10 @@ pub trait Law: Observer {
 pub struct Judge {
     /// What was sent.
     pub ledger: Ledger,
+    /// What rows made of many were made of.
+    pub members: Members,
+    /// At which watermarks operators took rows.
+    pub decisions: Decisions,
     /// Layer law.
     pub layer: LayerLaw,
     /// Order law.
@@ -195,6 +203,8 @@ impl Judge {
     pub fn new(cast: &Cast, topics: &[TopicInfo]) -> Self {
         Self {
             ledger: Ledger::default(),
+            members: Members::default(),
+            decisions: Decisions::default(),
             layer: LayerLaw::new(cast, topics),
             order: OrderLaw::new(cast, topics),
             groups: GroupLaw::new(cast, topics),
@@ -267,6 +277,12 @@ impl Observer for Judge {
             self.controller.event(at, id, cause, process, event);
             self.order.event(at, id, cause, process, event);
             self.groups.event(at, id, cause, process, event);
+        }
+    }
+    fn aside(&mut self, _: SimTime, _: ProcessId, aside: &Aside) {
+        match aside {
+            Aside::Fold(ghost, members) => self.members.fold(*ghost, members),
+            Aside::Decided(decision) => self.decisions.add(decision),
         }
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {

@@ -4,7 +4,7 @@
 
 use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
 use crate::world::Observer;
-use model::base::{Event, Ghost, Layer, Offset, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
+use model::base::{Event, Layer, Offset, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
 
 /// What a reader was given last in a partition.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl Law for OrderLaw {
             let (readable, _) = end.readable(*tp);
             let mut ledger = end.ledger.reader();
             for entry in readable {
-                for row in entry.batch.rows.iter().filter(|r| r.ghost != Ghost::NONE) {
+                for row in entry.batch.rows.iter().filter(|r| r.ghost.in_ledger()) {
                     let ghost = row.ghost.open();
                     let Some(sent) = ledger.get(ghost as usize) else { continue };
                     let before = last.or_insert_with(sent.producer, || ghost);

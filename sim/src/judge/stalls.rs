@@ -4,9 +4,7 @@
 
 use super::{Cast, Ledger};
 use crate::world::Observer;
-use model::base::{
-    Event, Ghost, Layer, Millis, Nanos, ProcessId, Shown, SimTime, SmallMap, TopicPartition, TransactionFate,
-};
+use model::base::{Event, Layer, Millis, Nanos, ProcessId, Shown, SimTime, SmallMap, TopicPartition, TransactionFate};
 use std::collections::BTreeMap;
 
 /// A time without acknowledgements.
@@ -67,7 +65,7 @@ impl Stalls {
         if at.since(before) < Self::SHORTEST {
             return;
         }
-        let first = shown.batch.rows.get(shown.from as usize).filter(|r| r.ghost != Ghost::NONE);
+        let first = shown.batch.rows.get(shown.from as usize).filter(|r| r.ghost.in_ledger());
         let Some(sent) = first.and_then(|r| ledger.get(r.ghost.open())) else { return };
         let due = self.commit_every.get(usize::from(producer)).copied().unwrap_or_default();
         let from = before.max(SimTime::at(Millis(i64::from(sent.at_ms))) + due);

@@ -2,7 +2,7 @@
 
 use super::Cast;
 use crate::world::Observer;
-use model::base::{AbortedBy, Event, Ghost, Layer, ProcessId, Shown, SimTime, TransactionFate};
+use model::base::{AbortedBy, Event, Layer, ProcessId, Shown, SimTime, TransactionFate};
 use std::collections::BTreeMap;
 
 /// Transactions of one fate.
@@ -123,7 +123,7 @@ impl Observer for Tally {
         let (Layer::Acked(producer) | Layer::Failed(producer)) = shown.layer else { return };
         let Some(account) = self.accounts.get_mut(usize::from(producer)) else { return };
         let rows = &shown.batch.rows[shown.from as usize..shown.to as usize];
-        let rows = rows.iter().filter(|r| r.ghost != Ghost::NONE).count() as u64;
+        let rows = rows.iter().filter(|r| r.ghost.in_ledger()).count() as u64;
         match shown.layer {
             Layer::Acked(_) => account.acknowledged += rows,
             _ => account.failed += rows,

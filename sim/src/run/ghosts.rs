@@ -4,44 +4,57 @@
 //! another number; whatever looks at one then shows as a difference of the chains. The judge alone needs the true
 //! numbers: rows are given them back at its door, so that the outcome must be the same as well.
 
-use model::base::{Batch, Domain, Ghost, Row, Streams};
+use model::base::{Aside, Batch, Decision, Domain, Ghost, Row, Streams};
 use std::sync::Arc;
 
-/// A permutation of all ledger numbers.
+/// How many numbers a ledger has room for.
+const LEDGER: u32 = 1 << 31;
+
+/// A permutation of all ledger numbers; rows made of many are numbered from elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shuffle {
-    /// Odd, hence invertible modulo 2^32.
+    /// Odd, hence invertible modulo 2^31.
     factor: u32,
     inverse: u32,
     add: u32,
+    /// Where rows made of many begin.
+    folds: u32,
 }
 
 impl Shuffle {
     /// The permutation of a key.
     pub fn new(key: u64) -> Self {
         let mut stream = Streams(key).stream(Domain::Workload, 0, "shuffle of ghosts");
-        loop {
-            let factor = stream.bits() as u32 | 1;
-            let shuffle = Self { factor, inverse: inverse(factor), add: stream.bits() as u32 };
-            // The number that would become `Ghost::NONE` must be one that no run reaches.
-            if shuffle.number(u32::MAX) >= 1 << 31 {
-                return shuffle;
-            }
-        }
+        let factor = stream.bits() as u32 | 1;
+        let (add, folds) = (stream.bits() as u32, stream.bits() as u32);
+        Self { factor, inverse: inverse(factor), add, folds }
+    }
+    /// Where the numbers of rows made of many begin.
+    pub const fn folds(self) -> u32 {
+        self.folds
     }
     /// What stands in a row for a ledger number.
     pub const fn ghost(self, number: u32) -> Ghost {
-        Ghost::new(number.wrapping_mul(self.factor).wrapping_add(self.add))
+        Ghost::new(number.wrapping_mul(self.factor).wrapping_add(self.add) % LEDGER)
     }
     const fn number(self, ghost: u32) -> u32 {
-        ghost.wrapping_sub(self.add).wrapping_mul(self.inverse)
+        ghost.wrapping_sub(self.add).wrapping_mul(self.inverse) % LEDGER
+    }
+    /// The ghost as the judge must see it.
+    pub const fn open(self, ghost: Ghost) -> Ghost {
+        if ghost.in_ledger() { Ghost::new(self.number(ghost.open())) } else { ghost }
+    }
+    /// What was said aside, as the judge must hear it.
+    pub fn overheard(self, aside: &Aside) -> Aside {
+        let all = |ghosts: &[Ghost]| ghosts.iter().map(|g| self.open(*g)).collect();
+        match aside {
+            Aside::Fold(ghost, members) => Aside::Fold(*ghost, all(members)),
+            Aside::Decided(d) => Aside::Decided(Decision { rows: all(&d.rows), ..d.clone() }),
+        }
     }
     /// The row as the judge must see it: with the true number.
     pub const fn opened_row(self, row: &Row) -> Row {
-        Row { ghost: self.true_ghost(row.ghost), ..*row }
-    }
-    const fn true_ghost(self, ghost: Ghost) -> Ghost {
-        if ghost.open() == Ghost::NONE.open() { ghost } else { Ghost::new(self.number(ghost.open())) }
+        Row { ghost: self.open(row.ghost), ..*row }
     }
     /// The batch as the judge must see it: with the true numbers.
     pub fn opened(self, batch: &Batch) -> Arc<Batch> {
@@ -65,7 +78,7 @@ mod tests {
             let shuffle = Shuffle::new(key);
             for n in [0, 1, 2, 77, 1_000_000, (1 << 31) - 1] {
                 let ghost = shuffle.ghost(n);
-                assert_ne!(ghost, Ghost::NONE);
+                assert!(ghost.in_ledger());
                 assert_eq!(shuffle.number(ghost.open()), n);
             }
         }

@@ -3,7 +3,7 @@
 use super::Stage;
 use super::build::{java_consumer, java_producer};
 use crate::judge::{Derivation, Into, ResultNode, ResultPlan, ResultSink};
-use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
+use crate::scenario::data::{Job, JobNode, NodeKind, Scenario, Workload};
 use crate::scenario::keys::{Config, Profile};
 use crate::world::World;
 use model::actor::{Actor, ActorConfig};
@@ -16,11 +16,10 @@ use model::flink::key_groups::default_max_parallelism;
 use model::flink::restart::RestartStrategy;
 use model::flink::runtime::graph::{
     Chained, Checkpointing, Exchange, JobEdge, JobGraph, Kind, SinkConfig, SourceConfig, UpsertConfig, Vertex,
-    Watermarks,
 };
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{self, JobManagerConfig, Resume, Submission};
-use model::flink::runtime::operator::OperatorConfig;
+use model::flink::runtime::operator::{Comparison, Condition, OperatorConfig};
 use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::client::java_consumer::TopicHashes;
 use model::kafka::txn_messages::TransactionalId;
@@ -119,7 +118,7 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[Proc
         };
         let chains = upstream
             .filter(|((vertex, _), _)| key.is_none() && graph.vertices[*vertex].parallelism == node.parallelism);
-        let kind = kind(job, node, scenario, bootstrap, tables);
+        let kind = kind(node, scenario, bootstrap, tables);
         let chained = |after, side| Chained { kind, after, side, shown: shown[at], record: node.record };
         if let Some(((vertex, of), side)) = chains {
             let chain = &mut graph.vertices[vertex].chain;
@@ -179,7 +178,7 @@ fn stateful_above(job: &Job, node: &JobNode) -> Option<usize> {
     None
 }
 
-fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[ProcessId]) -> Kind {
+fn kind(node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[ProcessId]) -> Kind {
     match &node.kind {
         NodeKind::Operator(operator, _) => Kind::Operator(operator.clone()),
         NodeKind::Upsert(table) => {
@@ -192,7 +191,6 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
             let (network, consumer) = java_consumer(config, &[*topic], scenario, bootstrap);
             let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));
             let network = model::kafka::client::java::NetworkConfig { hashes: Some(hashes), ..network };
-            let interval = job.config.ms("pipeline.auto-watermark-interval");
             Kind::Source(Arc::new(SourceConfig {
                 partitions: partitions.iter().map(|tp| (*tp, Arc::clone(&name))).collect(),
                 consumer: Arc::new(consumer),
@@ -203,10 +201,10 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
                     partitions.iter().copied().zip(ends).collect()
                 }),
                 commits: group.and_then(|group| super::members::commits(config, group)).map(Arc::new),
-                watermarks: watermarks.map(|(strategy, idle_timeout)| Watermarks { strategy, idle_timeout, interval }),
+                watermarks: *watermarks,
             }))
         }
-        NodeKind::Sink { topic, config, producer } => {
+        NodeKind::Sink { topic, config, producer, key } => {
             let guarantee = match config.word("sink.delivery-guarantee") {
                 "exactly-once" => DeliveryGuarantee::ExactlyOnce,
                 "at-least-once" => DeliveryGuarantee::AtLeastOnce,
@@ -226,6 +224,7 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
                 prefix,
                 prefix_number: number,
                 committer_retries: config.int("sink.committer.retries") as u32,
+                key: *key,
                 producer: Box::new(client),
             }))
         }
@@ -297,6 +296,17 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
     let mut called = Vec::new();
     // The node whose rows a topic holds, where a job writes it.
     let mut writers: Vec<(u16, usize)> = Vec::new();
+    for gatekeeper in &scenario.gatekeepers {
+        let input = nodes.len();
+        nodes.push(ResultNode::Source { topic: gatekeeper.consumer.topics[0].0, of: None, bound: None });
+        for (topic, poison) in [(gatekeeper.valid, 0), (gatekeeper.dead_letters, 1)] {
+            // The last of the shoppers' columns.
+            let condition = Condition { column: 3, comparison: Comparison::Equal, value: poison };
+            writers.push((topic.0, nodes.len()));
+            nodes.push(ResultNode::Derived(input, Derivation(OperatorConfig::Filter(condition))));
+        }
+    }
+    let late = scenario.applications.iter().any(|a| matches!(&a.workload, Workload::Shoppers(s) if s.late > 0));
     for job in &scenario.jobs {
         let first = nodes.len();
         for node in &job.nodes {
@@ -305,10 +315,14 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                 (NodeKind::Source { topic, watermarks, until, .. }, _) => {
                     let written = writers.iter().find(|(t, _)| *t == topic.0).map(|(_, at)| *at);
                     // Event time ends with a bounded source.
-                    let bound = watermarks.map(|(strategy, _)| strategy.bound());
+                    let bound = watermarks.map(|w| w.strategy.bound());
                     let bound = if until.is_some() { Some(i64::MIN) } else { bound };
                     ResultNode::Source { topic: topic.0, of: written, bound }
                 }
+                // What a window drops as late depends on the watermark.
+                (NodeKind::Operator(OperatorConfig::SqlWindow(_), _), _) if late => ResultNode::Nothing,
+                (NodeKind::Operator(OperatorConfig::LateFilter(_), _), _) => ResultNode::Nothing,
+                (NodeKind::Operator(OperatorConfig::LocalWindow(_), _), Some((of, _))) => ResultNode::Same(of),
                 (NodeKind::Operator(operator, _), Some((of, false))) => {
                     ResultNode::Derived(of, Derivation(operator.clone()))
                 }
@@ -318,7 +332,12 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
             let at = nodes.len() - 1;
             if let Some(call) = node.call {
                 let name = scenario.tables[call.to].name.clone();
-                called.push(ResultSink { name: name.clone(), into: Into::Table(call.to as u16, name), node: at, amount: None });
+                called.push(ResultSink {
+                    name: name.clone(),
+                    into: Into::Table(call.to as u16, name),
+                    node: at,
+                    amount: None,
+                });
             }
             let into = match node.kind {
                 NodeKind::Sink { topic, .. } => {
@@ -330,9 +349,12 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
             };
             if let Some(into) = into {
                 let window = stateful_above(job, node).map(|of| &job.nodes[of].kind);
-                let amount =
-                    matches!(window, Some(NodeKind::Operator(OperatorConfig::Window(w), _)) if w.sum.is_some());
-                sinks.push(ResultSink { name: node.name.clone(), into, node: at, amount: amount.then_some(2) });
+                let sum = match window {
+                    Some(NodeKind::Operator(OperatorConfig::Window(w), _)) => w.sum,
+                    Some(NodeKind::Operator(OperatorConfig::SqlWindow(w), _)) => w.sum,
+                    _ => None,
+                };
+                sinks.push(ResultSink { name: node.name.clone(), into, node: at, amount: sum.map(|_| 2) });
             }
         }
     }

@@ -34,6 +34,7 @@ use faults::FaultEngine;
 use model::actor::Actor;
 use model::app::{APP, Planned as Send};
 use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime, TopicId};
+use model::registry::payload;
 use std::sync::Arc;
 
 /// Rows of one instance that are offered together: those of one millisecond, which is what a Kafka client's clock tells
@@ -185,6 +186,7 @@ impl Run {
     /// Gives rows other ledger numbers, which must change nothing. Before the run begins.
     pub fn shuffle_ghosts(&mut self, shuffle: Shuffle) {
         self.seen.shuffle = Some(shuffle);
+        self.world.number_folds_from(shuffle.folds());
     }
     /// Why the run could not go on.
     pub fn error(&self) -> Option<&LineError> {
@@ -306,7 +308,7 @@ impl Run {
     fn offer(&mut self, at: SimTime) {
         let until = SimTime((at + Nanos::millis(1)).since(self.origin).0);
         for feed in &mut self.feeds {
-            let schema = self.scenario.topics[usize::from(feed.topic)].schema;
+            let topic = &self.scenario.topics[usize::from(feed.topic)];
             let mut next = feed.next.take();
             while let Some(send) = &next
                 && send.at < until
@@ -316,11 +318,12 @@ impl Run {
                     let producer = feed.first_producer + instance as u16;
                     let ghost = self.seen.judge.ledger.enter(at, TopicId(feed.topic), producer, flags(send));
                     let ghost = self.seen.shuffle.map_or(Ghost::new(ghost), |s| s.ghost(ghost));
-                    let row = match schema {
-                        Some(schema) => model::registry::payload::as_avro(send.row(), schema),
+                    let row = match topic.schema {
+                        Some(schema) if topic.filled => payload::as_filled_avro(send.row(), schema),
+                        Some(schema) => payload::as_avro(send.row(), schema),
                         None => send.row(),
                     };
-                    self.seen.judge.results.sent(feed.topic, &row);
+                    self.seen.judge.results.sent(feed.topic, &send.row());
                     feed.bundles[instance].rows.push(Row { ghost, ..row });
                 } else {
                     self.unsent += 1;

@@ -4,7 +4,7 @@ use super::Shuffle;
 use super::faults::Watcher;
 use crate::judge::Judge;
 use crate::world::Observer;
-use model::base::{Addr, Event, Ghost, Layer, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
+use model::base::{Addr, Aside, Event, Layer, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
 
 /// Latencies of one layer in ms: how many of each; the last one counts all above.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +107,12 @@ impl Observer for Seen {
             self.watcher.event(at, id, cause, process, event);
         }
     }
+    fn aside(&mut self, at: SimTime, process: ProcessId, aside: &Aside) {
+        match self.shuffle {
+            Some(shuffle) => self.judge.aside(at, process, &shuffle.overheard(aside)),
+            None => self.judge.aside(at, process, aside),
+        }
+    }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
         let opened;
         let shown = match self.shuffle {
@@ -126,7 +132,7 @@ impl Observer for Seen {
             let now = at.millis().0 as u64;
             let mut ledger = self.judge.ledger.reader();
             for row in rows {
-                if row.ghost != Ghost::NONE
+                if row.ghost.in_ledger()
                     && let Some(sent) = ledger.get(row.ghost.open() as usize)
                 {
                     latencies.add(now.saturating_sub(u64::from(sent.at_ms)));

@@ -171,6 +171,8 @@ pub struct Topic {
     pub config: Config,
     /// Its values are Avro, under this schema's id.
     pub schema: Option<u32>,
+    /// Records in Avro are as large as the workload says: other fields take what is left.
+    pub filled: bool,
 }
 /// Round robin from broker 1, each partition one further: what `kafka-topics --create` does on an empty cluster, but for its
 /// random start.
@@ -417,6 +419,8 @@ pub enum Target {
     JobManager,
     /// A TaskManager; all if none is named.
     TaskManager(Option<u16>),
+    /// The TaskManager that runs the first subtask of a job's first vertex, by place in [`Scenario::jobs`].
+    TaskManagerOf(u16),
     /// Every application, reader and gatekeeper.
     AllClients,
     /// Every process of a machine, by place in [`Scenario::machines`].

@@ -3,9 +3,8 @@
 use super::data::Column;
 use super::keys::Config;
 use model::base::{Millis, Nanos, TopicId};
-use model::flink::runtime::graph::KeyColumn;
+use model::flink::runtime::graph::{KeyColumn, Watermarks};
 use model::flink::runtime::operator::OperatorConfig;
-use model::flink::source::Strategy;
 use model::keyed_table::KeyColumns;
 
 /// A Flink cluster.
@@ -91,8 +90,8 @@ pub enum NodeKind {
         topic: TopicId,
         /// The consumer's keys.
         config: Config,
-        /// How event time passes: strategy and idle timeout.
-        watermarks: Option<(Strategy, Option<Millis>)>,
+        /// How event time passes.
+        watermarks: Option<Watermarks>,
         /// Where each partition ends, of a bounded one.
         until: Option<Vec<u32>>,
         /// It can be read again.
@@ -110,6 +109,8 @@ pub enum NodeKind {
         config: Config,
         /// The producer's keys.
         producer: Config,
+        /// The column that becomes the records' key.
+        key: Option<u8>,
     },
     /// Upserts into a table, by place in [`Scenario::tables`](super::data::Scenario::tables).
     Upsert(usize),

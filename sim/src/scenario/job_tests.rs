@@ -78,6 +78,38 @@ fn a_job_is_a_graph_in_order_with_numbered_columns() {
 }
 
 #[test]
+fn a_window_of_sql_is_two_operators_unless_the_strategy_says_one() {
+    let sql = GOOD.replacen("kind = \"window\"", "kind = \"sql-window\"", 1);
+    let nodes = |text: &str| {
+        let scenario = load_text("job.toml", text.as_bytes(), &[]).map_err(|e| e.to_string()).unwrap().scenario;
+        let of = |n: &data::JobNode| {
+            let NodeKind::Operator(operator, key) = &n.kind else { return (n.name.clone(), None, None) };
+            (n.name.clone(), Some(operator.clone()), *key)
+        };
+        scenario.jobs[0].nodes.iter().map(of).collect::<Vec<_>>()
+    };
+    let two = nodes(&sql);
+    assert_eq!(two[2].0, "minutes.local");
+    let (Some(OperatorConfig::LocalWindow(local)), None) = (&two[2].1, two[2].2) else { panic!() };
+    assert_eq!((local.key, local.sum), (KeyColumn::Sql(1), Some(2)));
+    assert!(matches!(two[3], (_, Some(OperatorConfig::SqlWindow(_)), Some(KeyColumn::Sql(1)))));
+    let strategy = "config.table.optimizer.agg-phase-strategy = \"ONE_PHASE\"\nconfig.parallelism";
+    let one = nodes(&sql.replacen("config.parallelism", strategy, 1));
+    assert_eq!(one.iter().map(|n| n.0.as_str()).collect::<Vec<_>>(), ["in", "assemble", "minutes", "cost"]);
+    let session = nodes(&sql.replacen("size = \"1 min\"", "gap = \"1 min\"", 1));
+    assert_eq!(session.len(), 4, "sessions have one phase");
+    for (keys, message) in [
+        ("size = \"1 min\"\nslide = \"40 s\"", "`size` is a multiple of `slide`"),
+        ("size = \"1 min\"\nallowed-lateness = \"1 s\"", "no `allowed-lateness`"),
+        ("step = \"1 min\"", "`minutes` has no window"),
+    ] {
+        let text = sql.replacen("size = \"1 min\"", keys, 1);
+        let text = load_text("job.toml", text.as_bytes(), &[]).map(|_| ()).unwrap_err().to_string();
+        assert!(text.contains(message), "{message}\nin\n{text}");
+    }
+}
+
+#[test]
 fn each_mistake_in_a_job_has_its_message() {
     for (from, to, message) in [
         ("input = \"assemble\"", "input = \"asemble\"", "the job has no part `asemble` (did you mean `assemble`?)"),

@@ -4,7 +4,9 @@
 use super::keys::Profile;
 use super::raw_fault::{Dead, Fault};
 pub use super::raw_gatekeeper::{Decoder, Gatekeeper, Registry, TransactionalIds};
-pub use super::raw_job::{Call, Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, ResumedState, Table};
+pub use super::raw_job::{
+    Call, Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, ResumedState, Table,
+};
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::raw_objective::Objective;
 pub use super::raw_store::{ClickHouse, ClickHouseTable, TableEngine, TableView};
@@ -277,6 +279,9 @@ pub struct Topic {
     /// What its values are.
     #[serde(default, skip_serializing_if = "Values::is_rows")]
     pub values: Values,
+    /// Of Avro: its records are as large as the workload's `payload` says, as with other fields that nobody looks at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filled: bool,
     /// Kafka's topic keys.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<TopicKeys>,

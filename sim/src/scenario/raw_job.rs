@@ -120,6 +120,28 @@ pub struct Watermark {
     /// Which code makes it.
     #[serde(default)]
     pub generator: Generator,
+    /// Waits for other sources and readers of the job (`scan.watermark.alignment.*`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<Alignment>,
+}
+/// Watermark alignment.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Alignment {
+    /// Sources of a job with the same name wait for each other.
+    #[serde(default = "one_group")]
+    pub group: String,
+    /// How far a source may be ahead.
+    pub max_drift: Duration,
+    /// How often a reader reports, and the coordinator tells how far they may go.
+    #[serde(default = "one_second")]
+    pub update_interval: Duration,
+}
+fn one_group() -> String {
+    "group".into()
+}
+const fn one_second() -> Duration {
+    Duration(Nanos::secs(1))
 }
 
 /// What an operator does.
@@ -136,6 +158,12 @@ pub enum OperatorKind {
     Window,
     /// Keyed: hands on the first row of each key.
     Deduplicate,
+    /// Keyed: an aggregate over one of SQL's window table functions: TUMBLE (`size`), HOP (`size`, `slide`), CUMULATE (`size`,
+    /// `step`) or SESSION (`gap`), with a sum and a count. What is late is dropped.
+    SqlWindow,
+    /// `WHERE window_end - INTERVAL '0.001' SECOND <= CURRENT_WATERMARK(rowtime)`: hands on rows whose tumbling window of
+    /// `size` is over; without `size`, rows that are not later than the watermark. Before the first watermark, none.
+    LateFilter,
 }
 /// An operator.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -157,7 +185,8 @@ pub struct JobOperator {
     /// `COLUMN = VALUE`, with `=`, `<>`, `<`, `>=`; texts stand between single quotes.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// Columns of the result, up to four: `NAME`, `NAME = COLUMN`, `NAME = left.COLUMN`, `NAME = event_time`, `NAME = 17`.
+    /// Columns of the result, up to four: `NAME`, `NAME = COLUMN`, `NAME = left.COLUMN`, `NAME = event_time`, `NAME = 17`,
+    /// `NAME = record_key` for the number that stands for the record's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Vec<String>>,
     /// Of a join: rows of the left kind, as `where`.
@@ -178,6 +207,9 @@ pub struct JobOperator {
     /// From one start of a sliding window to the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slide: Option<Duration>,
+    /// By how much a cumulating window is longer than the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Duration>,
     /// Silence that ends a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Duration>,
@@ -246,6 +278,9 @@ pub struct JobSink {
     /// The topic; else a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
+    /// The column that becomes the key of the topic's records (`key.fields`); without, a row keeps the key that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The keyed table that rows are upserted into, as the JDBC sink does, at least once; else a topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,

@@ -25,6 +25,8 @@ pub struct Names<'a> {
     pub tables: &'a [String],
     /// ClickHouse servers, in order.
     pub clickhouse: &'a [String],
+    /// Jobs, in order.
+    pub jobs: &'a [String],
     /// TaskManagers; none without jobs.
     pub task_managers: u16,
     /// Declared machines, in order.
@@ -72,6 +74,7 @@ const FORMS: &[&str] = &[
     "clickhouse NAME",
     "job manager",
     "task manager N",
+    "task manager of JOB",
     "all task managers",
     "all clients",
     "machine NAME",
@@ -95,6 +98,9 @@ impl Names<'_> {
             ["all", "clients"] => Ok(Target::AllClients),
             ["job", "manager"] if self.task_managers > 0 => Ok(Target::JobManager),
             ["all", "task", "managers"] if self.task_managers > 0 => Ok(Target::TaskManager(None)),
+            ["task", "manager", "of", name] => {
+                Ok(Target::TaskManagerOf(place("job", name, self.jobs.iter().map(String::as_str))? as u16))
+            }
             ["task", "manager", n] if self.task_managers > 0 => match n.parse::<u16>() {
                 Ok(n) if n < self.task_managers => Ok(Target::TaskManager(Some(n))),
                 _ => {
@@ -242,6 +248,7 @@ mod tests {
             registries,
             tables: &[],
             clickhouse: &[],
+            jobs: &["meter".to_owned()],
             task_managers: 2,
             machines,
             sinks: &[SinkName { name: "cost".into(), subtasks: 2, job: 1, topic: "events".into() }],
@@ -250,6 +257,8 @@ mod tests {
         let sink = Target::CoordinatorOfSink(1, TopicId(0), 1);
         assert_eq!(names.target("coordinator of sink cost/1"), Ok(sink));
         assert_eq!(names.target("controller"), Ok(Target::Controller));
+        assert_eq!(names.target("task manager of meter"), Ok(Target::TaskManagerOf(0)));
+        assert!(names.target("task manager of metre").unwrap_err().1.unwrap().contains("meter"));
         assert_eq!(names.target("leader of events/3"), Ok(Target::LeaderOf(TopicPartition::new(0, 3))));
         assert_eq!(names.target("application shop/1"), Ok(Target::Application(0, Some(1))));
         assert_eq!(names.target("coordinator of shop"), Ok(Target::CoordinatorOf(0, 0)));

@@ -44,6 +44,7 @@ impl Scenario {
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),
             Target::TaskManager(None) => "all task managers".into(),
+            Target::TaskManagerOf(j) => format!("task manager of {}", self.jobs[usize::from(j)].name),
             Target::AllClients => "all clients".into(),
             Target::Machine(m) => format!("machine {}", self.machines[usize::from(m)].name),
         }

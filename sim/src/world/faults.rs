@@ -310,6 +310,7 @@ impl<P: Process> World<P> {
             slot.skew,
             self.streams,
             &mut slot.next_connection,
+            &mut self.asides,
             &mut self.scratch,
         );
         let state = P::start(&slot.config, &slot.disk, &mut cx);

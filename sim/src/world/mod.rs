@@ -23,8 +23,8 @@ pub use trace::{Digest, Item, Recorder, What};
 
 use host::Host;
 use model::base::{
-    Addr, Chain, ConnId, Disk, Effect, Event, FileId, Fixes, Incarnation, Input, Lane, Port, Process, ProcessId, Row,
-    Shown, Signal, SimTime, Streams,
+    Addr, Aside, Asides, Chain, ConnId, Disk, Effect, Event, FileId, Fixes, Incarnation, Input, Lane, Port, Process,
+    ProcessId, Row, Shown, Signal, SimTime, Streams,
 };
 use network::Network;
 use queue::{Key, Queue};
@@ -56,6 +56,8 @@ impl Lifecycle for NoLifecycle {}
 pub trait Observer: Clone {
     /// A process or the world reported an event.
     fn event(&mut self, _at: SimTime, _id: u64, _cause: u64, _process: ProcessId, _event: &Event) {}
+    /// A process said something about ghosts.
+    fn aside(&mut self, _at: SimTime, _process: ProcessId, _aside: &Aside) {}
     /// Rows reached a layer.
     fn shown(&mut self, _at: SimTime, _process: ProcessId, _shown: &Shown) {}
     /// A message is delivered.
@@ -70,6 +72,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn event(&mut self, at: SimTime, id: u64, cause: u64, process: ProcessId, event: &Event) {
         self.0.event(at, id, cause, process, event);
         self.1.event(at, id, cause, process, event);
+    }
+    fn aside(&mut self, at: SimTime, process: ProcessId, aside: &Aside) {
+        self.0.aside(at, process, aside);
+        self.1.aside(at, process, aside);
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {
         self.0.shown(at, process, shown);
@@ -155,6 +161,7 @@ pub struct World<P: Process> {
     /// Work done so far.
     pub work: Work,
     scratch: Vec<EffectOf<P>>,
+    asides: Asides,
 }
 
 impl<P: Process> World<P> {
@@ -178,6 +185,7 @@ impl<P: Process> World<P> {
             crashed: VecDeque::new(),
             work: Work::default(),
             scratch: Vec::new(),
+            asides: Asides::default(),
         }
     }
 
@@ -281,6 +289,10 @@ impl<P: Process> World<P> {
         self.digest.finish()
     }
 
+    /// Gives rows made of many other numbers, which must change nothing. Before the run begins.
+    pub fn number_folds_from(&mut self, first: u32) {
+        self.asides = Asides::numbered_from(first);
+    }
     /// Gives rows to an application at `at`.
     pub fn offer(&mut self, at: SimTime, to: Addr, rows: Arc<[Row]>) {
         let incarnation = self.slots[to.process.0 as usize].incarnation;

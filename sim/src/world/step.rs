@@ -93,10 +93,14 @@ impl<P: Process> World<P> {
             slot.skew,
             self.streams,
             &mut slot.next_connection,
+            &mut self.asides,
             &mut self.scratch,
         );
         state.step(port, input, &mut cx);
         self.work.record_hops += cx.hops();
+        if !self.asides.is_empty() {
+            self.asides.take().iter().for_each(|aside| seen.aside(self.now, process, aside));
+        }
         self.apply(process, port, lane, id, life, seen);
     }
 

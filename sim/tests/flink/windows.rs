@@ -17,7 +17,12 @@ const BOUND: i64 = 3_000;
 
 /// A watermark per split.
 pub fn watermarks() -> Watermarks {
-    Watermarks { strategy: Strategy::Bounded(Millis(BOUND)), idle_timeout: None, interval: Millis(200) }
+    Watermarks {
+        strategy: Strategy::Bounded(Millis(BOUND)),
+        idle_timeout: None,
+        interval: Millis(200),
+        alignment: None,
+    }
 }
 /// By kind of event.
 pub fn window() -> WindowConfig {

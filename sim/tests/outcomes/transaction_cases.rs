@@ -5,7 +5,7 @@ use crate::work::{over, scenario};
 use sim::search::Summary;
 
 fn none_aborted(run: &Summary) {
-    let aborts = &run.outcome.aborts;
+    let aborts = run.outcome.aborts.unwrap_or_default();
     assert_eq!((aborts.client, aborts.expiry, aborts.init), (0, 0, 0), "seed {}", run.seed);
     assert_eq!(run.outcome.producers["shop"].fatal, 0, "seed {}", run.seed);
 }
@@ -43,7 +43,12 @@ fn case_5_a_commit_after_the_expiry_is_refused_and_its_data_stays_invisible() {
         let set = format!("cluster.features.transaction.version={version}");
         for run in &over(&scenario("transactions/expired-commit", &[&set]), &SEEDS[..4]).runs {
             readers_are_exact(run);
-            assert_eq!((run.outcome.aborts.expiry, fatal(run, error)), (1, 1), "seed {}, V{version}", run.seed);
+            assert_eq!(
+                (run.outcome.aborts.unwrap_or_default().expiry, fatal(run, error)),
+                (1, 1),
+                "seed {}, V{version}",
+                run.seed
+            );
             // The application has sent its rows again: those of the expired transaction are there, and nobody's.
             let uncommitted = &run.outcome.layers["uncommitted"];
             assert!(uncommitted.duplicates > 0, "seed {}, V{version}: {uncommitted:?}", run.seed);

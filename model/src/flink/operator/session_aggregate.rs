@@ -17,16 +17,34 @@ impl<K: Ord + Clone, A: Accumulator> SessionAggregate<K, A> {
         Self { sessions: WindowOperator::new(Assigner::Session { gap }, 0), watermark: NO_WATERMARK }
     }
     /// One restored from the snapshots of its predecessors.
-    pub fn restore(gap: i64, states: &[(WindowState<K, A>, i64)], mine: impl Fn(&K) -> bool, fixes: Fixes) -> Self {
-        let windows: Vec<_> = states.iter().map(|(windows, _)| windows.clone()).collect();
-        let sessions = WindowOperator::restore(Assigner::Session { gap }, 0, &windows, mine);
-        let watermark = states.iter().map(|(_, watermark)| *watermark).min();
+    pub fn restore<'a>(
+        gap: i64,
+        states: impl IntoIterator<Item = &'a (WindowState<K, A>, i64), IntoIter: Clone>,
+        mine: impl Fn(&K) -> bool,
+        fixes: Fixes,
+    ) -> Self
+    where
+        K: 'a,
+        A: 'a,
+    {
+        let states = states.into_iter();
+        let windows = states.clone().map(|(windows, _)| windows);
+        let sessions = WindowOperator::restore(Assigner::Session { gap }, 0, windows, mine);
+        let watermark = states.map(|(_, watermark)| *watermark).min();
         let watermark = watermark.filter(|_| fixes.has(Fix::WindowWatermarkRestored)).unwrap_or(NO_WATERMARK);
         Self { sessions, watermark }
     }
     /// The snapshot: sessions, and the watermark as union list state.
     pub fn snapshot(&self) -> (WindowState<K, A>, i64) {
         (self.sessions.snapshot(), self.watermark)
+    }
+    /// The watermark by which it judges lateness: the timers', which is not restored.
+    pub const fn clock(&self) -> i64 {
+        self.sessions.clock()
+    }
+    /// What each open session holds.
+    pub fn contents(&self) -> impl Iterator<Item = &A> {
+        self.sessions.contents()
     }
     /// A row; a late one is dropped.
     pub fn row(&mut self, key: &K, timestamp: i64, value: &A::Value) -> Late {

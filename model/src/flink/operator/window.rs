@@ -91,6 +91,14 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
         let windows = all.map(|(key, window, content)| ((key.clone(), window), content.clone())).collect();
         WindowState { windows, timers: self.timers.snapshot() }
     }
+    /// The watermark by which it judges lateness (W1).
+    pub const fn clock(&self) -> i64 {
+        self.timers.watermark()
+    }
+    /// What each open window holds.
+    pub fn contents(&self) -> impl Iterator<Item = &A> {
+        self.windows.values().flat_map(BTreeMap::values)
+    }
     /// When a window's state goes (W2): never, if that is beyond time.
     const fn cleanup(&self, window: Window) -> i64 {
         window.max_timestamp().saturating_add(self.lateness)

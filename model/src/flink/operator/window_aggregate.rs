@@ -69,6 +69,10 @@ impl<K: Ord + Clone, A: Accumulator> LocalWindowAggregate<K, A> {
             self.next_trigger = self.slices.next_trigger(watermark);
         }
     }
+    /// What is buffered of each slice.
+    pub fn contents(&self) -> impl Iterator<Item = &A> {
+        self.buffer.slices.values()
+    }
     /// A barrier: everything leaves before it.
     pub fn before_barrier(&mut self, out: &mut Vec<Partial<K, A>>) {
         let slices = self.buffer.flush().into_iter();
@@ -77,12 +81,30 @@ impl<K: Ord + Clone, A: Accumulator> LocalWindowAggregate<K, A> {
 }
 
 /// What a snapshot keeps of one subtask.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowAggregateState<K, A> {
     slices: Vec<((K, i64), A)>,
     timers: TimerState<(K, i64)>,
     /// Union list state: every subtask gets those of all and takes the least (T6).
     watermark: i64,
+}
+impl<K, A> WindowAggregateState<K, A> {
+    /// Every slice of every key, with what it holds.
+    pub fn content(&self) -> impl Iterator<Item = &((K, i64), A)> {
+        self.slices.iter()
+    }
+    /// Number of slices.
+    pub fn slices(&self) -> usize {
+        self.slices.len()
+    }
+    /// Number of timers.
+    pub fn timers(&self) -> usize {
+        self.timers.event.len()
+    }
+    /// The watermark.
+    pub const fn watermark(&self) -> i64 {
+        self.watermark
+    }
 }
 
 /// The single aggregate of a one-phase plan, or the global one of two.
@@ -111,18 +133,23 @@ impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
         }
     }
     /// One restored from the snapshots of its predecessors, as far as the keys are its own (FLINK-24501).
-    pub fn restore(
+    pub fn restore<'a>(
         slices: Slices,
-        states: &[WindowAggregateState<K, A>],
+        states: impl IntoIterator<Item = &'a WindowAggregateState<K, A>, IntoIter: Clone>,
         mine: impl Fn(&K) -> bool,
         fixes: Fixes,
-    ) -> Self {
+    ) -> Self
+    where
+        K: 'a,
+        A: 'a,
+    {
+        let states = states.into_iter();
         let mut operator = Self::new(slices);
-        operator.timers = Timers::restore(states.iter().map(|s| &s.timers), |(key, _)| mine(key));
-        let kept = states.iter().flat_map(|s| &s.slices).filter(|((key, _), _)| mine(key));
+        operator.timers = Timers::restore(states.clone().map(|s| &s.timers), |(key, _)| mine(key));
+        let kept = states.clone().flat_map(|s| &s.slices).filter(|((key, _), _)| mine(key));
         operator.state = kept.cloned().collect();
         if fixes.has(Fix::WindowWatermarkRestored) {
-            operator.watermark = states.iter().map(|s| s.watermark).min().unwrap_or(NO_WATERMARK);
+            operator.watermark = states.map(|s| s.watermark).min().unwrap_or(NO_WATERMARK);
             operator.progress = operator.watermark;
         }
         operator
@@ -131,6 +158,14 @@ impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
     pub fn snapshot(&self) -> WindowAggregateState<K, A> {
         let slices = self.state.iter().map(|(place, content)| (place.clone(), content.clone())).collect();
         WindowAggregateState { slices, timers: self.timers.snapshot(), watermark: self.watermark }
+    }
+    /// The progress, by which it judges lateness (T3).
+    pub const fn clock(&self) -> i64 {
+        self.progress
+    }
+    /// What each slice holds, in the state and on its way there.
+    pub fn contents(&self) -> impl Iterator<Item = &A> {
+        self.state.values().chain(self.buffer.slices.values())
     }
     /// A row. False if it is late for every window: dropped.
     pub fn row(&mut self, key: K, timestamp: i64, value: &A::Value) -> bool {

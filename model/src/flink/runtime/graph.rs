@@ -3,6 +3,7 @@
 use super::operator::OperatorConfig;
 use crate::base::{Addr, Millis, Nanos, Offset, TopicPartition};
 use crate::flink::barrier::{BarrierKind, Mode};
+use crate::flink::binary_row::long_row_hash;
 use crate::flink::checkpoint::CheckpointConfig;
 use crate::flink::kafka::DeliveryGuarantee;
 use crate::flink::key_groups::long_hash;
@@ -32,19 +33,22 @@ pub enum KeyColumn {
     Long(u8),
     /// A text, as [`text_value`](crate::base::text_value) numbers it: its `String.hashCode` is the lower half.
     Text(u8),
+    /// A key of SQL: a row of one BIGINT, whose hash is that of its bytes. A text goes by its number.
+    Sql(u8),
 }
 impl KeyColumn {
     /// The column.
     pub const fn column(self) -> usize {
         match self {
-            Self::Long(column) | Self::Text(column) => column as usize,
+            Self::Long(column) | Self::Text(column) | Self::Sql(column) => column as usize,
         }
     }
     /// Java's `hashCode` of a value.
-    pub const fn hash_code(self, value: i64) -> i32 {
+    pub fn hash_code(self, value: i64) -> i32 {
         match self {
             Self::Long(_) => long_hash(value),
             Self::Text(_) => value as i32,
+            Self::Sql(_) => long_row_hash(value),
         }
     }
 }
@@ -79,6 +83,19 @@ pub struct Watermarks {
     pub idle_timeout: Option<Millis>,
     /// `pipeline.auto-watermark-interval`.
     pub interval: Millis,
+    /// `withWatermarkAlignment`, `scan.watermark.alignment.*`.
+    pub alignment: Option<Alignment>,
+}
+
+/// How far a source may be ahead of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// `scan.watermark.alignment.group`, by number within the job.
+    pub group: u16,
+    /// `scan.watermark.alignment.max-drift`.
+    pub max_drift: Millis,
+    /// `scan.watermark.alignment.update-interval`.
+    pub update_interval: Millis,
 }
 
 /// Writes a topic (`KafkaSink`).
@@ -94,6 +111,8 @@ pub struct SinkConfig {
     pub prefix_number: u8,
     /// `sink.committer.retries`.
     pub committer_retries: u32,
+    /// `key.fields`: the column that becomes the record's key, as its eight bytes; without, a row keeps the key that it has.
+    pub key: Option<u8>,
     /// The producer.
     pub producer: Box<ProducerConfig>,
 }

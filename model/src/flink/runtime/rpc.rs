@@ -121,6 +121,8 @@ pub enum Note {
     Complete(AttemptId, CheckpointId),
     /// A JobMaster to a task: the checkpoint is given up (`notifyCheckpointAborted`, C13).
     Aborted(AttemptId, CheckpointId),
+    /// A source's reader to its coordinator: how far it is (`ReportedWatermarkEvent`).
+    Reported(AttemptId, i64),
 }
 
 /// How a task fares (`ExecutionState`).
@@ -170,6 +172,8 @@ pub enum Cause {
 pub enum OperatorEvent {
     /// The enumerator gives splits: partition, and where to begin; `None` where the starting position is to be looked up.
     AddSplits(Vec<(TopicPartition, Option<Offset>)>),
+    /// No further than this watermark (`WatermarkAlignmentEvent`).
+    Align(i64),
 }
 
 /// What a task is deployed with (`TaskDeploymentDescriptor`).
@@ -233,6 +237,7 @@ impl Rpc {
                 Note::Complete(..) => (79, "notifyCheckpointComplete"),
                 Note::Aborted(..) => (86, "notifyCheckpointAborted"),
                 Note::Leader => (87, "notifyLeaderAddress"),
+                Note::Reported(..) => (88, "sendOperatorEventToCoordinator"),
             },
             Self::Data(data) => match data {
                 Data::Request(_) => (80, "PartitionRequest"),
@@ -330,11 +335,16 @@ impl Feed for Call {
                     ExecutionState::Failed(cause) => 4 + *cause as u8,
                 });
             }
-            Self::ToOperator { attempt, event: OperatorEvent::AddSplits(splits) } => {
+            Self::ToOperator { attempt, event } => {
                 attempt.feed(chain);
-                for (tp, offset) in splits {
-                    tp.feed(chain);
-                    offset.unwrap_or(Offset::UNKNOWN).feed(chain);
+                match event {
+                    OperatorEvent::AddSplits(splits) => {
+                        for (tp, offset) in splits {
+                            tp.feed(chain);
+                            offset.unwrap_or(Offset::UNKNOWN).feed(chain);
+                        }
+                    }
+                    OperatorEvent::Align(limit) => chain.i64(*limit),
                 }
             }
         }
@@ -362,6 +372,10 @@ impl Feed for Note {
             Self::Complete(attempt, id) | Self::Aborted(attempt, id) => {
                 attempt.feed(chain);
                 id.feed(chain);
+            }
+            Self::Reported(attempt, watermark) => {
+                attempt.feed(chain);
+                chain.i64(*watermark);
             }
         }
     }

@@ -5,7 +5,7 @@ use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
 use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
-use crate::base::{Addr, ConnEvent, ConnId, Cx, Event, Input, Lane, Millis, Port, SimTime, SmallMap, TopicId};
+use crate::base::{Addr, ConnEvent, ConnId, Cx, Event, Ghost, Input, Lane, Millis, Port, SimTime, SmallMap, TopicId};
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
 use crate::kafka::txn_messages::TransactionalId;
@@ -77,6 +77,14 @@ impl TaskManager {
     pub fn splits(&self) -> impl Iterator<Item = (JobId, Split)> + '_ {
         let tasks = self.tasks.iter().flatten();
         tasks.flat_map(|t| t.splits().iter().map(|s| (t.id().subtask.job, *s)))
+    }
+    /// What the open windows of its operators hold: job, vertex, place in the chain, and the rows' ghosts. For the judge alone.
+    pub fn held(&self) -> impl Iterator<Item = (JobId, u16, usize, Vec<Ghost>)> + '_ {
+        let tasks = self.tasks.iter().flatten();
+        tasks.flat_map(|t| {
+            let subtask = t.id().subtask;
+            t.held().map(move |(at, held)| (subtask.job, subtask.vertex, at, held))
+        })
     }
     /// Starts it: it registers by itself.
     pub fn start<W>(config: &Arc<TaskManagerConfig>, cx: &mut Cx<'_, Message, W>) -> Self {

@@ -187,9 +187,16 @@ impl<S: Ord + Clone> SourceWatermarks<S> {
     }
     /// Whether a split's records wait: the whole source is ahead of the limit (A5), or with several splits this one (A6).
     pub fn waits(&self, split: &S) -> bool {
-        let source = self.emitted.is_some_and(|watermark| watermark > self.limit);
+        self.source_waits() || self.split_waits(split)
+    }
+    /// Whether the whole source is ahead of the limit (A5).
+    pub fn source_waits(&self) -> bool {
+        self.emitted.is_some_and(|watermark| watermark > self.limit)
+    }
+    /// Whether a split is, where it is one of several (A6).
+    pub fn split_waits(&self, split: &S) -> bool {
         let split = self.splits.get(split).filter(|_| self.splits.len() > 1);
-        source || split.is_some_and(|split| split.watermark > self.limit)
+        split.is_some_and(|split| split.watermark > self.limit)
     }
 }
 

@@ -3,8 +3,9 @@
 
 use super::{Derivation, ResultNode, ResultPlan};
 use model::base::Row;
-use model::flink::operator::Assigner;
-use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig};
+use model::flink::operator::{Assigner, Slices};
+use model::flink::runtime::graph::KeyColumn;
+use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig, SqlWindows};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A row of a result: its time and its columns.
@@ -22,10 +23,17 @@ impl Item {
     }
 }
 
+/// A row with its record's key, which is no part of a result.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    item: Item,
+    key: u64,
+}
+
 /// Rows of a node, with the event time that its watermark comes to in the end.
 #[derive(Clone, Debug, Default)]
 struct Stream {
-    items: Vec<Item>,
+    items: Vec<Record>,
     watermark: i64,
 }
 
@@ -40,10 +48,11 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec
                 let mut stream = match of {
                     Some(of) => streams[*of].clone(),
                     None => {
-                        Stream { items: sent.get(topic).into_iter().flatten().map(Item::of).collect(), watermark: 0 }
+                        let record = |row: &Row| Record { item: Item::of(row), key: row.key };
+                        Stream { items: sent.get(topic).into_iter().flatten().map(record).collect(), watermark: 0 }
                     }
                 };
-                let newest = stream.items.iter().map(|i| i.time).max().unwrap_or(i64::MIN);
+                let newest = stream.items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
                 stream.watermark = bound.map_or(i64::MIN, |b| newest.saturating_sub(b));
                 stream
             }
@@ -54,7 +63,7 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec
         };
         streams.push(stream);
     }
-    streams.into_iter().map(|s| s.items).collect()
+    streams.into_iter().map(|s| s.items.into_iter().map(|r| r.item).collect()).collect()
 }
 
 fn holds(condition: Condition, item: &Item) -> bool {
@@ -66,27 +75,34 @@ fn holds(condition: Condition, item: &Item) -> bool {
         Comparison::AtLeast => left >= condition.value,
     }
 }
-fn columns(exprs: &[Expr; 4], left: &Item, right: &Item) -> [i64; 4] {
+fn columns(exprs: &[Expr; 4], left: &Item, right: &Record) -> [i64; 4] {
     exprs.map(|e| match e {
-        Expr::Column(c) => right.cols[usize::from(c)],
+        Expr::Column(c) => right.item.cols[usize::from(c)],
         Expr::Left(c) => left.cols[usize::from(c)],
-        Expr::Time => right.time,
+        Expr::Time => right.item.time,
+        Expr::Key => right.key as i64,
         Expr::Constant(value) => value,
     })
 }
 
-fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item> {
+fn derive(operator: &OperatorConfig, input: &[Record], watermark: i64) -> Vec<Record> {
     match operator {
-        OperatorConfig::Filter(condition) => input.iter().filter(|i| holds(*condition, i)).copied().collect(),
-        OperatorConfig::Map(exprs) => input.iter().map(|i| Item { time: i.time, cols: columns(exprs, i, i) }).collect(),
+        OperatorConfig::Filter(condition) => input.iter().filter(|r| holds(*condition, &r.item)).copied().collect(),
+        OperatorConfig::Map(exprs) => {
+            let mapped = |r: &Record| Item { cols: columns(exprs, &r.item, r), ..r.item };
+            input.iter().map(|r| Record { item: mapped(r), ..*r }).collect()
+        }
         OperatorConfig::Deduplicate(config) => {
             let mut seen = BTreeSet::new();
-            input.iter().filter(|i| seen.insert(i.cols[config.key.column()])).copied().collect()
+            input.iter().filter(|r| seen.insert(r.item.cols[config.key.column()])).copied().collect()
         }
+        // What a local aggregate hands on becomes a result behind it; what is late depends on the watermark.
+        OperatorConfig::LocalWindow(_) | OperatorConfig::LateFilter(_) => Vec::new(),
         OperatorConfig::Join(config) => {
-            let mut waiting: BTreeMap<i64, [Option<Item>; 2]> = BTreeMap::new();
+            let mut waiting: BTreeMap<i64, [Option<Record>; 2]> = BTreeMap::new();
             let mut out = Vec::new();
-            for item in input {
+            for record in input {
+                let item = &record.item;
                 let side = match (holds(config.left, item), holds(config.right, item)) {
                     (true, _) => 0,
                     (_, true) => 1,
@@ -94,69 +110,100 @@ fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item
                 };
                 let key = item.cols[config.key.column()];
                 let pair = waiting.entry(key).or_default();
-                pair[side].get_or_insert(*item);
+                pair[side].get_or_insert(*record);
                 if let [Some(left), Some(right)] = pair {
-                    if (right.time - left.time).abs() <= config.ttl.0 {
-                        out.push(Item { time: right.time, cols: columns(&config.columns, left, right) });
+                    if (right.item.time - left.item.time).abs() <= config.ttl.0 {
+                        let cols = columns(&config.columns, &left.item, right);
+                        out.push(Record { item: Item { cols, ..right.item }, ..*right });
                     }
                     waiting.remove(&key);
                 }
             }
             out
         }
-        OperatorConfig::Window(config) => {
-            let value = |i: &Item| config.sum.map_or(0, |c| i.cols[usize::from(c)]);
-            let key = |i: &Item| i.cols[config.key.column()];
-            let mut sums: BTreeMap<(i64, i64, i64), (i64, i64)> = BTreeMap::new();
-            let mut add = |key: i64, (start, end): (i64, i64), value: i64| {
-                let (sum, count) = sums.entry((end, key, start)).or_default();
-                (*sum, *count) = (sum.saturating_add(value), *count + 1);
+        OperatorConfig::Window(config) => windows(Cut::of(config.assigner), config.key, config.sum, input, watermark),
+        OperatorConfig::SqlWindow(config) => {
+            let cut = match config.windows {
+                SqlWindows::Sliced(Slices::Tumble { size }) => Cut::Sliding { size, slide: size, offset: 0 },
+                SqlWindows::Sliced(Slices::Hop { size, slide }) => Cut::Sliding { size, slide, offset: 0 },
+                SqlWindows::Sliced(Slices::Cumulate { size, step }) => Cut::Cumulating { size, step },
+                SqlWindows::Session { gap } => Cut::Session { gap },
             };
-            match config.assigner {
-                Assigner::Tumbling { size, offset } => {
-                    for i in input {
-                        let start = i.time - (i.time - offset).rem_euclid(size);
-                        add(key(i), (start, start + size), value(i));
-                    }
-                }
-                Assigner::Sliding { size, slide, offset } => {
-                    for i in input {
-                        let mut start = i.time - (i.time - offset).rem_euclid(slide);
-                        while start + size > i.time {
-                            add(key(i), (start, start + size), value(i));
-                            start -= slide;
-                        }
-                    }
-                }
-                Assigner::Session { gap } => {
-                    let mut by_key: BTreeMap<i64, Vec<&Item>> = BTreeMap::new();
-                    input.iter().for_each(|i| by_key.entry(key(i)).or_default().push(i));
-                    for (key, mut items) in by_key {
-                        items.sort_by_key(|i| i.time);
-                        let mut from = 0;
-                        for at in 1..=items.len() {
-                            if at < items.len() && items[at].time - items[at - 1].time <= gap {
-                                continue;
-                            }
-                            let session = (items[from].time, items[at - 1].time + gap);
-                            items[from..at].iter().for_each(|i| add(key, session, value(i)));
-                            from = at;
-                        }
-                    }
-                }
-            }
-            let fired = sums.into_iter().filter(|((end, ..), _)| end - 1 <= watermark);
-            fired.map(|((end, key, _), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] }).collect()
+            windows(cut, config.key, config.sum, input, watermark)
         }
     }
+}
+
+/// A way to cut time.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Sliding { size: i64, slide: i64, offset: i64 },
+    Cumulating { size: i64, step: i64 },
+    Session { gap: i64 },
+}
+impl Cut {
+    const fn of(assigner: Assigner) -> Self {
+        match assigner {
+            Assigner::Tumbling { size, offset } => Self::Sliding { size, slide: size, offset },
+            Assigner::Sliding { size, slide, offset } => Self::Sliding { size, slide, offset },
+            Assigner::Session { gap } => Self::Session { gap },
+        }
+    }
+}
+
+/// The content of every window that the watermark reaches in the end.
+fn windows(cut: Cut, key: KeyColumn, sum: Option<u8>, input: &[Record], watermark: i64) -> Vec<Record> {
+    let value = |i: &Item| sum.map_or(0, |c| i.cols[usize::from(c)]);
+    let key = |i: &Item| i.cols[key.column()];
+    let mut sums: BTreeMap<(i64, i64, i64), (i64, i64)> = BTreeMap::new();
+    let mut add = |key: i64, (start, end): (i64, i64), value: i64| {
+        let (sum, count) = sums.entry((end, key, start)).or_default();
+        (*sum, *count) = (sum.saturating_add(value), *count + 1);
+    };
+    match cut {
+        Cut::Sliding { size, slide, offset } => {
+            for Record { item, .. } in input {
+                let mut start = item.time - (item.time - offset).rem_euclid(slide);
+                while start + size > item.time {
+                    add(key(item), (start, start + size), value(item));
+                    start -= slide;
+                }
+            }
+        }
+        Cut::Cumulating { size, step } => {
+            for Record { item, .. } in input {
+                let start = item.time - item.time.rem_euclid(size);
+                let ends = (1..).map(|n| start + n * step).take_while(|end| *end <= start + size);
+                ends.filter(|end| *end > item.time).for_each(|end| add(key(item), (start, end), value(item)));
+            }
+        }
+        Cut::Session { gap } => {
+            let mut by_key: BTreeMap<i64, Vec<&Item>> = BTreeMap::new();
+            input.iter().for_each(|r| by_key.entry(key(&r.item)).or_default().push(&r.item));
+            for (key, mut items) in by_key {
+                items.sort_by_key(|i| i.time);
+                let mut from = 0;
+                for at in 1..=items.len() {
+                    if at < items.len() && items[at].time - items[at - 1].time <= gap {
+                        continue;
+                    }
+                    let session = (items[from].time, items[at - 1].time + gap);
+                    items[from..at].iter().for_each(|i| add(key, session, value(i)));
+                    from = at;
+                }
+            }
+        }
+    }
+    let fired = sums.into_iter().filter(|((end, ..), _)| end - 1 <= watermark);
+    let item = |((end, key, _), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] };
+    fired.map(|window| Record { item: item(window), key: Row::NO_KEY }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::base::{EventTime, Millis};
-    use model::flink::runtime::graph::KeyColumn;
-    use model::flink::runtime::operator::{JoinConfig, WindowConfig};
+    use model::flink::runtime::operator::{JoinConfig, SqlWindowConfig, WindowConfig};
 
     fn row(time: i64, cols: [i64; 4]) -> Row {
         Row { time: EventTime(time), cols, ..Row::default() }
@@ -198,5 +245,27 @@ mod tests {
         let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
         assert_eq!(results[1], [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
         assert_eq!(results[2], [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
+    }
+
+    #[test]
+    fn cumulating_windows_grow_and_those_that_no_watermark_reaches_are_pending() {
+        let config = SqlWindowConfig {
+            key: KeyColumn::Sql(1),
+            windows: SqlWindows::Sliced(Slices::Cumulate { size: 10, step: 5 }),
+            two_phase: true,
+            sum: Some(2),
+            bytes: 96,
+        };
+        let plan = ResultPlan {
+            nodes: vec![
+                ResultNode::Source { topic: 0, of: None, bound: Some(5) },
+                ResultNode::Derived(0, Derivation(OperatorConfig::SqlWindow(config))),
+            ],
+            sinks: Vec::new(),
+        };
+        let rows = vec![row(2, [0, 7, 100, 0]), row(6, [1, 7, 20, 0]), row(16, [2, 7, 3, 0])];
+        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
+        let item = |end, sum, count| Item { time: end - 1, cols: [end, 7, sum, count] };
+        assert_eq!(results[1], [item(5, 100, 1), item(10, 120, 2)]);
     }
 }

@@ -6,8 +6,8 @@ use crate::scenario::data::{Fault, NodeKind, Scenario, Target};
 use crate::world::World;
 use model::actor::Actor;
 use model::base::{BrokerId, Nanos, ProcessId, Stream, TopicId, TopicPartition};
+use model::flink::runtime::ids::{JobId, SubtaskId};
 use model::kafka::broker::node::Node;
-use model::flink::runtime::ids::JobId;
 use model::kafka::controller::MetadataImage;
 use model::kafka::placement::IdTable;
 use std::collections::BTreeSet;
@@ -36,6 +36,7 @@ pub(super) struct Plan {
     /// Sinks of jobs: job, topic, name.
     sinks: Vec<(u16, TopicId, String)>,
     clickhouse: Vec<String>,
+    jobs: Vec<String>,
 }
 
 /// What a fault looks for.
@@ -83,6 +84,7 @@ impl Plan {
             transaction_log: transaction_log(scenario),
             sinks: sinks(scenario),
             clickhouse: scenario.clickhouse.iter().map(|c| c.name.clone()).collect(),
+            jobs: scenario.jobs.iter().map(|j| j.name.clone()).collect(),
         }
     }
 
@@ -187,6 +189,7 @@ impl Plan {
             Target::JobManager => single(self.stage.job_manager),
             Target::TaskManager(Some(n)) => single(self.stage.task_managers.get(usize::from(n)).copied()),
             Target::TaskManager(None) => Some(self.stage.task_managers.clone()),
+            Target::TaskManagerOf(job) => single(self.task_manager_of(job, world)),
             Target::AllClients => {
                 let (applications, readers) = (&self.stage.applications, &self.stage.readers);
                 let all = applications.iter().chain(readers).chain(&self.stage.gatekeepers);
@@ -207,6 +210,14 @@ impl Plan {
         }
     }
 
+    fn task_manager_of(&self, job: u16, world: &World<Actor>) -> Option<ProcessId> {
+        let first = SubtaskId { job: JobId(job), vertex: 0, index: 0 };
+        let runs = |p: &ProcessId| {
+            let manager = world.process(*p).and_then(Actor::task_manager);
+            manager.is_some_and(|m| m.tasks().any(|t| t.id().subtask == first && !t.is_closing()))
+        };
+        self.stage.task_managers.iter().copied().find(runs)
+    }
     fn node<'w>(&self, process: ProcessId, world: &'w World<Actor>) -> Option<&'w Node> {
         world.process(process).and_then(Actor::node)
     }
@@ -307,6 +318,7 @@ impl Plan {
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),
             Target::TaskManager(None) => "all task managers".into(),
+            Target::TaskManagerOf(j) => format!("task manager of {}", self.jobs[usize::from(j)]),
             Target::AllClients => "all clients".into(),
             Target::Machine(m) => format!("machine {}", self.machines[usize::from(m)]),
         }

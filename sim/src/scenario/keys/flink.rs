@@ -28,6 +28,7 @@ const RETENTION: &[(&str, &str)] = &[
     ("DELETE_ON_CANCELLATION", "DELETE_ON_CANCELLATION"),
     ("RETAIN_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"),
 ];
+const PHASES: &[(&str, &str)] = &[("AUTO", "AUTO"), ("ONE_PHASE", "ONE_PHASE"), ("TWO_PHASE", "TWO_PHASE")];
 const GUARANTEES: &[(&str, &str)] =
     &[("none", "none"), ("at-least-once", "at-least-once"), ("exactly-once", "exactly-once")];
 
@@ -50,6 +51,8 @@ pub const FLINK: &[Key] = &[
     key("parallelism.default", &[], FJ, Int(1, 64), "1", "CoreOptions"),
     key("pipeline.max-parallelism", &[], FJ, Int(-1, 32_768), "-1", "13, 1.3"),
     key("pipeline.auto-watermark-interval", &[], FJ, time(1), "200 ms", "13, 4.3"),
+    key("table.exec.source.idle-timeout", &[], FJ, time(0), "0 ms", "13, 4.5: none is off"),
+    key("table.optimizer.agg-phase-strategy", &[], FJ, Word(PHASES), "AUTO", "13, T1"),
     key("execution.buffer-timeout.interval", &["execution.buffer-timeout"], FJ, time(1), "100 ms", "13, 1.4"),
     key("execution.checkpointing.interval", &[], FJ, time(0), "0 ms", "13: none is off"),
     key("execution.checkpointing.mode", &[], FJ, Word(MODES), "EXACTLY_ONCE", "13, 2.3, 2.4"),

@@ -147,7 +147,12 @@ impl Resolver<'_> {
                 None => spread(t.partitions, replicas.min(raw.cluster.brokers), raw.cluster.brokers),
             };
             let schema = (t.values == Values::Avro).then_some(i as u32 + 1);
-            list.push(Topic { id: TopicId(i as u16), name: t.name.clone(), assignment, config, schema });
+            if t.filled && schema.is_none() {
+                let path = [Key("topics"), Item(i), Key("filled")];
+                self.say(&path, "only values in Avro are filled up; others have the workload's sizes anyway");
+            }
+            let (id, name) = (TopicId(i as u16), t.name.clone());
+            list.push(Topic { id, name, assignment, config, schema, filled: t.filled });
         }
         list
     }

@@ -2,6 +2,7 @@
 
 mod columns;
 mod tables;
+mod windows;
 
 use super::{At, Resolver, machine};
 use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload};
@@ -12,15 +13,10 @@ use crate::scenario::target::Names;
 use At::{Item, Key};
 use columns::Stream;
 use model::base::{Millis, Nanos};
-use model::flink::operator::Assigner;
-use model::flink::runtime::graph::KeyColumn;
-use model::flink::runtime::operator::{DeduplicateConfig, JoinConfig, OperatorConfig, WindowConfig};
+use model::flink::runtime::graph::{Alignment, KeyColumn, Watermarks};
+use model::flink::runtime::operator::{DeduplicateConfig, JoinConfig, LateFilterConfig, OperatorConfig, WindowConfig};
 use model::flink::source::Strategy;
 use std::collections::BTreeMap;
-
-/// Columns of what a window hands on, besides those that it names after its key and its sum.
-const WINDOW_END: &str = "window_end";
-const COUNT: &str = "count";
 
 const fn ms(time: Nanos) -> Millis {
     Millis((time.0 / 1_000_000) as i64)
@@ -43,8 +39,9 @@ impl Resolver<'_> {
         })
     }
 
-    /// Columns of each topic, as far as they are known: of those that applications write, those of the workload.
-    pub(super) fn topic_columns(&self, applications: &[Application]) -> BTreeMap<u16, Vec<Column>> {
+    /// Columns of each topic, as far as they are known: of those that applications write, those of the workload, also where a
+    /// gatekeeper has passed them on.
+    pub(super) fn topic_columns(&self, applications: &[Application], names: &Names<'_>) -> BTreeMap<u16, Vec<Column>> {
         let of = |workload: &Workload| match workload {
             Workload::Shoppers(_) => ["event_id", "kind", "cents", "poison"].map(Column::number).to_vec(),
             Workload::Gateway(_) => {
@@ -54,7 +51,14 @@ impl Resolver<'_> {
             Workload::EventsFile(f) if f.columns.is_empty() => vec![Column::number("event_id")],
             Workload::EventsFile(f) => f.columns.iter().map(|c| c.column.clone()).collect(),
         };
-        applications.iter().map(|a| (a.topic.0, of(&a.workload))).collect()
+        let mut topics: BTreeMap<u16, Vec<Column>> =
+            applications.iter().map(|a| (a.topic.0, of(&a.workload))).collect();
+        for g in &self.raw.gatekeepers {
+            let columns = names.topic(&g.input).ok().and_then(|t| topics.get(&t.0).cloned());
+            let outputs = [&g.valid, &g.dead_letters].into_iter().filter_map(|t| names.topic(t).ok());
+            topics.extend(columns.into_iter().flat_map(|c| outputs.clone().map(move |t| (t.0, c.clone()))));
+        }
+        topics
     }
 
     /// Jobs, and the tables that they write.
@@ -67,7 +71,7 @@ impl Resolver<'_> {
     ) -> (Vec<Job>, Vec<Table>) {
         let raw = self.raw;
         let mut tables: Vec<Option<Table>> = vec![None; raw.tables.len()];
-        let mut topics = self.topic_columns(applications);
+        let mut topics = self.topic_columns(applications, names);
         let mut list = Vec::new();
         for (i, job) in raw.jobs.iter().enumerate() {
             let config = self.config(&[Key("jobs"), Item(i), Key("config")], Config::defaults(Side::Job), &job.config);
@@ -101,7 +105,8 @@ impl Resolver<'_> {
                     }
                     Part::Sink(n) => self.sink(i, n, &job.sinks[n], names, (&graph, &place), &config, nodes),
                 };
-                let Some(built) = built else { continue };
+                let Some(mut built) = built else { continue };
+                graph.extend(windows::local(&mut built, &graph));
                 if let NodeKind::Sink { topic, .. } = &built.kind {
                     topics.insert(topic.0, built.columns.clone());
                 }
@@ -244,7 +249,7 @@ impl Resolver<'_> {
         let Some(columns) = topics.get(&topic.0).cloned() else {
             self.say(
                 &path("topic"),
-                format!("nobody writes `{}`: no application and no job before this one", source.topic),
+                format!("nobody writes `{}`: no application, no gatekeeper and no job before this one", source.topic),
             );
             return None;
         };
@@ -253,7 +258,23 @@ impl Resolver<'_> {
                 Generator::Bounded => Strategy::Bounded(ms(w.bound.0)),
                 Generator::Sql => Strategy::Sql(ms(w.bound.0)),
             };
-            (strategy, w.idle.map(|i| ms(i.0)))
+            // `table.exec.source.idle-timeout` is SQL's, and a table's own goes before it.
+            let of_job = Some(job_config.ms("table.exec.source.idle-timeout")).filter(|t| *t > Millis::ZERO);
+            let idle = w.idle.map(|i| ms(i.0)).or(of_job.filter(|_| w.generator == Generator::Sql));
+            let group = |name: &str| {
+                let names = self.raw.jobs[job]
+                    .sources
+                    .iter()
+                    .filter_map(|s| Some(&s.watermark.as_ref()?.alignment.as_ref()?.group));
+                names.into_iter().position(|n| n == name).unwrap_or_default() as u16
+            };
+            let alignment = w.alignment.as_ref().map(|a| Alignment {
+                group: group(&a.group),
+                max_drift: ms(a.max_drift.0),
+                update_interval: ms(a.update_interval.0).max(Millis(1)),
+            });
+            let interval = job_config.ms("pipeline.auto-watermark-interval");
+            Watermarks { strategy, idle_timeout: idle, interval, alignment }
         });
         let until = source.until.clone();
         let partitions = names.topics[usize::from(topic.0)].1;
@@ -286,19 +307,19 @@ impl Resolver<'_> {
         let columns = &graph[input.0].columns;
         let stream = Stream { columns, left: (o.kind == OperatorKind::Join).then_some(columns) };
         self.fitting(&root, o);
+        use OperatorKind::{Deduplicate, Join, SqlWindow, Window};
         let key = match (&o.key, o.kind) {
-            (Some(text), OperatorKind::Join | OperatorKind::Window | OperatorKind::Deduplicate) => {
-                Some(self.column(&path("key"), text, columns)?)
-            }
-            (None, OperatorKind::Join | OperatorKind::Window | OperatorKind::Deduplicate) => {
+            (Some(text), Join | Window | Deduplicate | SqlWindow) => Some(self.column(&path("key"), text, columns)?),
+            (None, Join | Window | Deduplicate | SqlWindow) => {
                 self.advise(&root, format!("`{}` has no `key`", o.name), "rows are keyed by one column");
                 return None;
             }
             _ => None,
         };
-        let key = key.map(|at| match columns[usize::from(at)].text {
-            true => KeyColumn::Text(at),
-            false => KeyColumn::Long(at),
+        let key = key.map(|at| match (o.kind, columns[usize::from(at)].text) {
+            (Deduplicate | SqlWindow, _) => KeyColumn::Sql(at),
+            (_, true) => KeyColumn::Text(at),
+            (_, false) => KeyColumn::Long(at),
         });
         let (operator, columns) = match (o.kind, key) {
             (OperatorKind::Map, _) => {
@@ -329,12 +350,7 @@ impl Resolver<'_> {
                     Some(text) => Some(self.column(&path("sum"), text, columns)?),
                     None => None,
                 };
-                let named = vec![
-                    Column::number(WINDOW_END),
-                    columns[key.column()].clone(),
-                    sum.map_or_else(|| Column::number("sum"), |at| columns[usize::from(at)].clone()),
-                    Column::number(COUNT),
-                ];
+                let named = windows::columns(columns, key, sum);
                 let lateness = o.allowed_lateness.map_or(Millis::ZERO, |l| ms(l.0));
                 let bytes = u32::try_from(o.bytes.0).unwrap_or(u32::MAX);
                 (OperatorConfig::Window(WindowConfig { key, assigner, lateness, sum, bytes }), named)
@@ -342,6 +358,11 @@ impl Resolver<'_> {
             (OperatorKind::Deduplicate, Some(key)) => {
                 let ttl = o.ttl.map(|t| ms(t.0));
                 (OperatorConfig::Deduplicate(DeduplicateConfig { key, ttl }), columns.clone())
+            }
+            (OperatorKind::SqlWindow, Some(key)) => self.sql_window(&root, o, key, columns, config)?,
+            (OperatorKind::LateFilter, _) => {
+                let size = o.size.map(|s| ms(s.0)).filter(|s| *s > Millis::ZERO);
+                (OperatorConfig::LateFilter(LateFilterConfig { size }), columns.clone())
             }
             _ => {
                 let Some(text) = &o.condition else {
@@ -361,36 +382,22 @@ impl Resolver<'_> {
             call: None,
         })
     }
-    fn assigner(&mut self, root: &[At<'_>], o: &JobOperator) -> Option<Assigner> {
-        let at = |d: crate::scenario::units::Duration| ms(d.0).0;
-        match (o.size, o.slide, o.gap) {
-            (Some(size), None, None) if at(size) > 0 => Some(Assigner::Tumbling { size: at(size), offset: 0 }),
-            (Some(size), Some(slide), None) if at(size) > 0 && at(slide) > 0 => {
-                Some(Assigner::Sliding { size: at(size), slide: at(slide), offset: 0 })
-            }
-            (None, None, Some(gap)) if at(gap) > 0 => Some(Assigner::Session { gap: at(gap) }),
-            _ => {
-                let help = "`size` makes a tumbling window, `size` and `slide` a sliding one, `gap` sessions; a millisecond at least";
-                self.advise(root, format!("`{}` has no window", o.name), help);
-                None
-            }
-        }
-    }
     /// Keys that an operator of this kind does not have.
     fn fitting(&mut self, root: &[At<'_>], o: &JobOperator) {
-        use OperatorKind::{Deduplicate, Filter, Join, Map, Window};
-        let fits: [(&str, bool, &[OperatorKind]); 12] = [
-            ("key", o.key.is_some(), &[Join, Window, Deduplicate]),
+        use OperatorKind::{Deduplicate, Filter, Join, LateFilter, Map, SqlWindow, Window};
+        let fits: [(&str, bool, &[OperatorKind]); 13] = [
+            ("key", o.key.is_some(), &[Join, Window, Deduplicate, SqlWindow]),
             ("where", o.condition.is_some(), &[Filter]),
             ("columns", o.columns.is_some(), &[Map, Join]),
             ("left", o.left.is_some(), &[Join]),
             ("right", o.right.is_some(), &[Join]),
             ("ttl", o.ttl.is_some(), &[Join, Deduplicate]),
-            ("size", o.size.is_some(), &[Window]),
-            ("slide", o.slide.is_some(), &[Window]),
-            ("gap", o.gap.is_some(), &[Window]),
+            ("size", o.size.is_some(), &[Window, SqlWindow, LateFilter]),
+            ("slide", o.slide.is_some(), &[Window, SqlWindow]),
+            ("step", o.step.is_some(), &[SqlWindow]),
+            ("gap", o.gap.is_some(), &[Window, SqlWindow]),
             ("allowed-lateness", o.allowed_lateness.is_some(), &[Window]),
-            ("sum", o.sum.is_some(), &[Window]),
+            ("sum", o.sum.is_some(), &[Window, SqlWindow]),
             ("call", o.call.is_some(), &[Map]),
         ];
         for (key, there, kinds) in fits {
@@ -439,6 +446,10 @@ impl Resolver<'_> {
             }
         }
         let first = &self.raw.topics[0].name;
+        let key = match &sink.key {
+            Some(text) => Some(self.column(&path("key"), text, &graph[input.0].columns)?),
+            None => None,
+        };
         let taken = self.raw.applications.iter().any(|a| a.topic.as_ref().unwrap_or(first) == written)
             || self.raw.gatekeepers.iter().any(|g| g.valid == *written || g.dead_letters == *written);
         if taken {
@@ -446,7 +457,7 @@ impl Resolver<'_> {
         }
         Some(JobNode {
             name: sink.name.clone(),
-            kind: NodeKind::Sink { topic, config, producer },
+            kind: NodeKind::Sink { topic, config, producer, key },
             input: Some(input),
             parallelism: graph[input.0].parallelism,
             record: sink.record.0,

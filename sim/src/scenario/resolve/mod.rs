@@ -103,7 +103,9 @@ impl Resolver<'_> {
         let table_names: Vec<_> = raw.tables.iter().map(|t| t.name.clone()).collect();
         let sinks = sink_names(raw);
         let clickhouse_names: Vec<_> = raw.clickhouse.iter().map(|c| c.name.clone()).collect();
+        let job_names: Vec<_> = raw.jobs.iter().map(|j| j.name.clone()).collect();
         let names = Names {
+            jobs: &job_names,
             sinks: &sinks,
             clickhouse: &clickhouse_names,
             tables: &table_names,
@@ -412,7 +414,8 @@ fn group_of<K>(config: &super::raw::Settings<K>) -> Option<&str> {
 /// Sinks of jobs that write topics. Their subtasks are as many as those of what they take their input from.
 fn sink_names(raw: &Raw) -> Vec<SinkName> {
     let of_job = |(job, number): (&super::raw::Job, u16)| {
-        let default = job.config.map.get("parallelism.default").and_then(|p| p.to_string().trim_matches('"').parse().ok());
+        let default =
+            job.config.map.get("parallelism.default").and_then(|p| p.to_string().trim_matches('"').parse().ok());
         let own = job.operators.iter().filter_map(|o| o.parallelism).chain(default);
         let subtasks = own.max().unwrap_or(1);
         let sinks = job.sinks.iter().filter_map(move |s| {

@@ -41,10 +41,9 @@ impl Resolver<'_> {
         jobs: &[Job],
     ) -> Vec<ClickHouse> {
         let raw = self.raw;
-        let mut columns = self.topic_columns(applications);
+        let mut columns = self.topic_columns(applications, names);
         for gatekeeper in gatekeepers {
             let of = gatekeeper.consumer.topics.first().and_then(|t| columns.get(&t.0)).cloned().unwrap_or_default();
-            columns.insert(gatekeeper.valid.0, of.clone());
             columns.insert(gatekeeper.dead_letters.0, of);
         }
         for node in jobs.iter().flat_map(|job| &job.nodes) {

@@ -136,7 +136,7 @@ impl JobMaster {
         }
     }
     /// Events of an enumerator are sent, or were confirmed, outside any checkpoint.
-    fn events_moved(
+    pub(super) fn events_moved(
         &mut self,
         number: usize,
         now: Millis,
@@ -187,6 +187,12 @@ impl JobMaster {
             Note::Decline(attempt, id, reason) => {
                 let Some(task) = self.index((attempt.subtask.vertex, attempt.subtask.index)) else { return };
                 self.coordinate(now, wants, |c, out| c.decline(task, *id, *reason, now, out));
+            }
+            Note::Reported(attempt, watermark) => {
+                if self.present_of((attempt.subtask.vertex, attempt.subtask.index)).is_some_and(|(a, _)| a == *attempt)
+                {
+                    self.reported(attempt.subtask.vertex, attempt.subtask.index, *watermark);
+                }
             }
             _ => {}
         }

@@ -2,6 +2,7 @@
 
 use super::super::graph::SourceConfig;
 use super::super::rpc::OperatorEvent;
+use super::alignment::Aligning;
 use crate::base::TopicPartition;
 use crate::flink::checkpoint::events::CoordinatorEvents;
 use crate::flink::kafka::split_owner;
@@ -19,6 +20,8 @@ pub struct Enumerator {
     pub assigned: BTreeSet<TopicPartition>,
     /// Its events on their way to the readers.
     pub events: CoordinatorEvents<OperatorEvent>,
+    /// Watermark alignment, where the source takes part in it.
+    pub aligning: Option<Aligning>,
 }
 impl Enumerator {
     /// An enumerator that has given nothing yet, for readers of which none is there yet.
@@ -26,7 +29,8 @@ impl Enumerator {
         let parallelism = u32::from(parallelism);
         let mut events = CoordinatorEvents::new(parallelism);
         (0..parallelism).for_each(|subtask| events.task_failed(subtask));
-        Self { vertex, parallelism, config: Arc::clone(config), assigned: BTreeSet::new(), events }
+        let aligning = Aligning::of(config);
+        Self { vertex, parallelism, config: Arc::clone(config), assigned: BTreeSet::new(), events, aligning }
     }
     fn owned(&self, subtask: u32) -> Vec<TopicPartition> {
         let owner = |tp: &TopicPartition, topic: &str| split_owner(topic, u32::from(tp.partition), self.parallelism);
@@ -37,7 +41,8 @@ impl Enumerator {
     /// as well, for nothing comes later.
     pub fn registered(&mut self, subtask: u32) -> Option<OperatorEvent> {
         let splits: Vec<_> = self.owned(subtask).into_iter().filter(|tp| self.assigned.insert(*tp)).collect();
-        (!splits.is_empty() || self.config.until.is_some()).then(|| OperatorEvent::AddSplits(splits.into_iter().map(|tp| (tp, None)).collect()))
+        (!splits.is_empty() || self.config.until.is_some())
+            .then(|| OperatorEvent::AddSplits(splits.into_iter().map(|tp| (tp, None)).collect()))
     }
     /// What a checkpoint keeps of it: nothing of a source that cannot be read again.
     pub fn kept(&self) -> BTreeSet<TopicPartition> {

@@ -232,7 +232,9 @@ impl JobMaster {
             _ => None,
         };
         let checkpoints = self.coordinator.as_ref().and_then(CheckpointCoordinator::next);
-        [restart, checkpoints].into_iter().flatten().min()
+        let alignment = self.enumerators.iter().filter_map(|e| e.aligning.as_ref()?.next());
+        let alignment = alignment.min().filter(|_| !self.is_over());
+        [restart, checkpoints, alignment].into_iter().flatten().min()
     }
     /// A subtask's number, through over the vertices.
     pub(super) fn index(&self, subtask: (u16, u16)) -> Option<TaskIndex> {
@@ -280,9 +282,11 @@ impl JobMaster {
         if self.state == JobState::Created && self.submitted {
             self.state = JobState::Scheduling;
             wants.push(Want::Keep);
+            self.start_alignment(now);
             self.start_checkpoints(now, &mut wants);
         }
         self.fire(now, &mut wants);
+        self.announce(now, &mut wants);
         self.reset(now, &mut wants);
         if self.state == JobState::Scheduling {
             if self.slots.iter().all(Option::is_some) {
@@ -421,6 +425,7 @@ impl JobMaster {
     pub fn fail_job(&mut self, now: Millis, wants: &mut Vec<Want>) {
         self.coordinate(now, wants, |c, out| c.stop(now, out));
         self.cancel_all(wants);
+        self.start_alignment(now);
         self.failed(Cause::Checkpoint, now, wants);
     }
     /// A call to a TaskManager about a task has failed for good: the task counts as failed, or as gone if it was to stop.

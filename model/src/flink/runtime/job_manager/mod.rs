@@ -18,6 +18,7 @@
 //! checkpoint counts as retained, for nobody has deleted it.
 
 mod acts;
+mod alignment;
 mod assign;
 mod checkpoints;
 mod enumerator;
@@ -316,7 +317,9 @@ impl JobManager {
                 let accepted = self.answer(call, cx);
                 Self::reply(*conn, *id, accepted, cx);
             }
-            Some(Rpc::Tell(note @ (Note::Acknowledge(attempt, ..) | Note::Decline(attempt, ..)))) => {
+            Some(Rpc::Tell(
+                note @ (Note::Acknowledge(attempt, ..) | Note::Decline(attempt, ..) | Note::Reported(attempt, ..)),
+            )) => {
                 let now = cx.millis();
                 self.with_job(attempt.subtask.job, cx, |job, wants| job.noted(note, now, wants));
             }

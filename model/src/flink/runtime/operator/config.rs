@@ -2,7 +2,7 @@
 
 use super::super::graph::KeyColumn;
 use crate::base::Millis;
-use crate::flink::operator::Assigner;
+use crate::flink::operator::{Assigner, Slices};
 
 /// How a column is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub enum Expr {
     Left(u8),
     /// The row's event time, milliseconds; of a join's right row.
     Time,
+    /// The record's key, by its number ([`Row::key`](crate::base::Row::key)); of a join's right row.
+    Key,
     /// A constant.
     Constant(i64),
 }
@@ -96,6 +98,41 @@ pub struct DeduplicateConfig {
     pub ttl: Option<Millis>,
 }
 
+/// Windows of SQL's table functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlWindows {
+    /// TUMBLE, HOP, CUMULATE.
+    Sliced(Slices),
+    /// SESSION.
+    Session {
+        /// The gap.
+        gap: i64,
+    },
+}
+
+/// `SELECT ... SUM, COUNT GROUP BY window_start, window_end, key` over a window table function. A firing is a row as that of
+/// [`WindowConfig`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlWindowConfig {
+    /// What is counted apart: a column of the rows that are aggregated.
+    pub key: KeyColumn,
+    /// Which windows.
+    pub windows: SqlWindows,
+    /// A local aggregate stands before the exchange, a global one behind it (T1). Never with sessions.
+    pub two_phase: bool,
+    /// The column that is summed up.
+    pub sum: Option<u8>,
+    /// Size of a firing's record on the wire, and of a partial result's, bytes.
+    pub bytes: u32,
+}
+
+/// `WHERE window_end - INTERVAL '0.001' SECOND <= CURRENT_WATERMARK(rowtime)`: what is too late for its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateFilterConfig {
+    /// Size of the tumbling window that a row belongs to; without, the row's own time is compared.
+    pub size: Option<Millis>,
+}
+
 /// An operator as the graph names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorConfig {
@@ -109,4 +146,10 @@ pub enum OperatorConfig {
     Window(WindowConfig),
     /// See [`DeduplicateConfig`].
     Deduplicate(DeduplicateConfig),
+    /// See [`SqlWindowConfig`]: the local aggregate of two phases.
+    LocalWindow(SqlWindowConfig),
+    /// See [`SqlWindowConfig`]: the global aggregate of two phases, or the only one.
+    SqlWindow(SqlWindowConfig),
+    /// See [`LateFilterConfig`].
+    LateFilter(LateFilterConfig),
 }

@@ -87,6 +87,9 @@ impl Join {
             self.waiting.remove(&key);
         }
     }
+    pub(super) const fn clock(&self) -> i64 {
+        self.timers.watermark()
+    }
     pub(super) fn snapshot(&self) -> KeyedState {
         let waiting = self.waiting.iter().map(|(key, waiting)| (*key, *waiting)).collect();
         KeyedState::new(self.groups, OfKeys::Join(JoinState { waiting, timers: self.timers.snapshot() }))
@@ -100,6 +103,7 @@ impl Expr {
             Self::Column(column) => right.cols[column as usize],
             Self::Left(column) => left.cols[column as usize],
             Self::Time => right.time.0,
+            Self::Key => right.key as i64,
             Self::Constant(value) => value,
         }
     }

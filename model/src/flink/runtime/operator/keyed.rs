@@ -3,6 +3,7 @@
 use super::super::graph::KeyColumn;
 use super::deduplicate::DeduplicateState;
 use super::join::JoinState;
+use super::sql_window::{SessionState, SlicedState};
 use super::window::Sum;
 use crate::base::{Chain, Feed};
 use crate::flink::key_groups::{KeyGroupRange, key_group, range_of};
@@ -43,14 +44,19 @@ pub enum OfKeys {
     Window(WindowState<i64, Sum>),
     /// Keys that have been seen.
     Deduplicate(DeduplicateState),
+    /// Slices of SQL's windows, and the watermark.
+    Sliced(SlicedState),
+    /// Sessions of SQL, and the watermark.
+    Sessions(SessionState),
 }
 impl KeyedState {
     pub(super) const fn new(groups: KeyGroups, of: OfKeys) -> Self {
         Self { groups: groups.range, of }
     }
-    /// Whether a subtask with these key groups finds keys of its own in it.
+    /// Whether a subtask with these key groups finds something of its own in it: keys, or the watermark that every subtask
+    /// gets from all (T6).
     pub fn concerns(&self, groups: KeyGroups) -> bool {
-        self.groups.intersect(groups.range).is_some()
+        matches!(self.of, OfKeys::Sliced(_) | OfKeys::Sessions(_)) || self.groups.intersect(groups.range).is_some()
     }
     /// Bytes, about: keys, values and timers as Flink's serializers write them.
     pub fn bytes(&self) -> u32 {
@@ -58,6 +64,8 @@ impl KeyedState {
             OfKeys::Join(state) => state.bytes(),
             // A key with its window and accumulator; a timer with its key and namespace.
             OfKeys::Window(state) => (44 * state.windows() + 36 * state.timers()) as u32,
+            OfKeys::Sliced(state) => (36 * state.slices() + 28 * state.timers() + 8) as u32,
+            OfKeys::Sessions((state, _)) => (44 * state.windows() + 36 * state.timers() + 8) as u32,
             OfKeys::Deduplicate(state) => state.bytes(),
         }
     }
@@ -67,12 +75,23 @@ impl Feed for KeyedState {
         chain.halves(self.groups.first, self.groups.last);
         match &self.of {
             OfKeys::Join(state) => state.feed(chain),
-            OfKeys::Window(state) => {
-                for ((key, window), sum) in state.content() {
-                    [*key, window.start, window.end, sum.sum, sum.count].iter().for_each(|n| chain.i64(*n));
-                }
-            }
+            OfKeys::Window(state) => feed_windows(state, chain),
             OfKeys::Deduplicate(state) => state.feed(chain),
+            OfKeys::Sliced(state) => {
+                for ((key, slice), sum) in state.content() {
+                    [*key, *slice, sum.sum, sum.count].iter().for_each(|n| chain.i64(*n));
+                }
+                chain.i64(state.watermark());
+            }
+            OfKeys::Sessions((state, watermark)) => {
+                feed_windows(state, chain);
+                chain.i64(*watermark);
+            }
         }
+    }
+}
+fn feed_windows(state: &WindowState<i64, Sum>, chain: &mut Chain) {
+    for ((key, window), sum) in state.content() {
+        [*key, window.start, window.end, sum.sum, sum.count].iter().for_each(|n| chain.i64(*n));
     }
 }

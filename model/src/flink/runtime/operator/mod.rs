@@ -4,15 +4,22 @@ mod config;
 mod deduplicate;
 mod join;
 mod keyed;
+mod late_filter;
+mod sql_window;
 mod window;
 
-pub use config::{Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, OperatorConfig, WindowConfig};
+pub use config::{
+    Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, LateFilterConfig, OperatorConfig, SqlWindowConfig,
+    SqlWindows, WindowConfig,
+};
 pub use keyed::{KeyGroups, KeyedState};
 
-use crate::base::{Millis, Row};
+use crate::base::{Fixes, Ghost, Millis, Row};
 use deduplicate::Deduplicate;
 use join::Join;
 use keyed::OfKeys;
+use late_filter::LateFilter;
+use sql_window::{LocalWindow, SqlWindow};
 use std::sync::Arc;
 use window::Window;
 
@@ -23,12 +30,15 @@ pub struct Handed {
     pub rows: Vec<Row>,
     /// To its side output: rows that came too late for their window.
     pub late: Vec<Row>,
+    /// Which of `rows` were made of many: place, and the ghosts of those. They get a ghost of their own before they go on.
+    pub folds: Vec<(usize, Arc<[Ghost]>)>,
 }
 impl Handed {
     /// Makes room.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.late.clear();
+        self.folds.clear();
     }
 }
 
@@ -45,6 +55,12 @@ pub enum Operator {
     Window(Box<Window>),
     /// See [`DeduplicateConfig`].
     Deduplicate(Box<Deduplicate>),
+    /// See [`SqlWindowConfig`]; keeps nothing.
+    LocalWindow(Box<LocalWindow>),
+    /// See [`SqlWindowConfig`].
+    SqlWindow(Box<SqlWindow>),
+    /// See [`LateFilterConfig`]; keeps nothing.
+    LateFilter(LateFilter),
 }
 impl Operator {
     /// Starts it with what its predecessors had snapshotted, as far as the keys are its own.
@@ -52,6 +68,7 @@ impl Operator {
         config: &OperatorConfig,
         groups: KeyGroups,
         restored: impl IntoIterator<Item = &'a KeyedState>,
+        fixes: Fixes,
     ) -> Self {
         let parts: Vec<_> = restored.into_iter().filter(|part| part.concerns(groups)).map(|part| &part.of).collect();
         macro_rules! of {
@@ -70,6 +87,14 @@ impl Operator {
             OperatorConfig::Deduplicate(config) => {
                 Self::Deduplicate(Box::new(Deduplicate::new(config, groups, of!(Deduplicate))))
             }
+            OperatorConfig::LocalWindow(config) => match config.windows {
+                SqlWindows::Sliced(slices) => Self::LocalWindow(Box::new(LocalWindow::new(config, slices))),
+                SqlWindows::Session { .. } => unreachable!("sessions have no local aggregate"),
+            },
+            OperatorConfig::SqlWindow(config) => {
+                Self::SqlWindow(Box::new(SqlWindow::new(config, groups, of!(Sliced), of!(Sessions), fixes)))
+            }
+            OperatorConfig::LateFilter(config) => Self::LateFilter(LateFilter::new(*config)),
         }
     }
     /// Takes rows in order; what comes of them goes behind `out`. `now` is processing time.
@@ -82,23 +107,59 @@ impl Operator {
             Self::Join(join) => join.rows(rows, &mut out.rows),
             Self::Window(window) => window.rows(rows, out),
             Self::Deduplicate(deduplicate) => deduplicate.rows(rows, now, &mut out.rows),
+            Self::LocalWindow(window) => window.rows(rows),
+            Self::SqlWindow(window) => window.rows(rows),
+            Self::LateFilter(filter) => filter.rows(rows, &mut out.rows),
         }
     }
-    /// Event time has come this far: timers fire, and what they give goes behind `out`.
-    pub fn watermark(&mut self, watermark: i64, out: &mut Handed) {
+    /// Event time has come this far: timers fire, and what they give goes behind `out`. Gives how far event time is behind the
+    /// operator: a restored watermark of SQL's windows is not taken back (T7).
+    pub fn watermark(&mut self, watermark: i64, out: &mut Handed) -> i64 {
         match self {
             Self::Join(join) => join.watermark(watermark),
             Self::Window(window) => window.watermark(watermark, out),
+            Self::LocalWindow(window) => window.watermark(watermark, out),
+            Self::SqlWindow(window) => return window.watermark(watermark, out),
+            Self::LateFilter(filter) => filter.watermark(watermark),
             Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) => {}
+        }
+        watermark
+    }
+    /// A barrier is about to go on (`prepareSnapshotPreBarrier`): what is buffered goes behind `out`, or into the state.
+    pub fn before_barrier(&mut self, out: &mut Handed) {
+        match self {
+            Self::LocalWindow(window) => window.before_barrier(out),
+            Self::SqlWindow(window) => window.before_barrier(),
+            _ => {}
+        }
+    }
+    /// The watermark by which it judges rows now; `None` of one that judges none.
+    pub const fn clock(&self) -> Option<i64> {
+        match self {
+            Self::Join(join) => Some(join.clock()),
+            Self::Window(window) => Some(window.clock()),
+            Self::SqlWindow(window) => Some(window.clock()),
+            Self::LateFilter(filter) => Some(filter.clock()),
+            Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) | Self::LocalWindow(_) => None,
+        }
+    }
+    /// The ghosts of the rows that its open windows hold. For the judge alone.
+    pub fn held(&self) -> Vec<Ghost> {
+        match self {
+            Self::Window(window) => window.held(),
+            Self::LocalWindow(window) => window.held(),
+            Self::SqlWindow(window) => window.held(),
+            Self::Filter(_) | Self::Map(_) | Self::Join(_) | Self::Deduplicate(_) | Self::LateFilter(_) => Vec::new(),
         }
     }
     /// What a checkpoint keeps of it; `None` of an operator without state.
     pub fn snapshot(&self, now: Millis) -> Option<Arc<KeyedState>> {
         match self {
-            Self::Filter(_) | Self::Map(_) => None,
+            Self::Filter(_) | Self::Map(_) | Self::LocalWindow(_) | Self::LateFilter(_) => None,
             Self::Join(join) => Some(Arc::new(join.snapshot())),
             Self::Window(window) => Some(Arc::new(window.snapshot())),
             Self::Deduplicate(deduplicate) => Some(Arc::new(deduplicate.snapshot(now))),
+            Self::SqlWindow(window) => Some(Arc::new(window.snapshot())),
         }
     }
 }

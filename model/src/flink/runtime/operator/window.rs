@@ -7,22 +7,27 @@ use crate::base::{EventTime, Ghost, Row, Span};
 use crate::flink::operator::{Accumulator, Late, Pane, WindowOperator, WindowState};
 use crate::kafka::client::KeyHash;
 
-/// What a window holds: a Java `long` each, which wraps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a window holds: a Java `long` each, which wraps. And, for the judge, of which rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Of the column.
     pub sum: i64,
     /// Rows.
     pub count: i64,
+    /// Their ghosts, in the order in which they came.
+    pub members: Vec<Ghost>,
 }
 impl Accumulator for Sum {
-    type Value = i64;
-    fn add(&mut self, value: &i64) {
-        self.merge(Self { sum: *value, count: 1 });
+    type Value = (i64, Ghost);
+    fn add(&mut self, (value, ghost): &(i64, Ghost)) {
+        self.sum = self.sum.wrapping_add(*value);
+        self.count += 1;
+        self.members.push(*ghost);
     }
     fn merge(&mut self, other: Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.count += other.count;
+        self.members.extend(other.members);
     }
 }
 
@@ -45,7 +50,7 @@ impl Window {
         for row in rows {
             let key = row.cols[self.config.key.column()];
             let value = self.config.sum.map_or(0, |column| row.cols[usize::from(column)]);
-            if self.operator.element(&key, row.time.0, &value, &mut self.panes) == Late(true) {
+            if self.operator.element(&key, row.time.0, &(value, row.ghost), &mut self.panes) == Late(true) {
                 out.late.push(*row);
             }
         }
@@ -56,8 +61,17 @@ impl Window {
         self.hand_on(out);
     }
     fn hand_on(&mut self, out: &mut Handed) {
-        let bytes = self.config.bytes;
-        out.rows.extend(self.panes.drain(..).map(|pane| firing(&pane, bytes)));
+        for pane in self.panes.drain(..) {
+            let row = firing(&pane, self.config.bytes);
+            out.folds.push((out.rows.len(), pane.content.members.into()));
+            out.rows.push(row);
+        }
+    }
+    pub(super) const fn clock(&self) -> i64 {
+        self.operator.clock()
+    }
+    pub(super) fn held(&self) -> Vec<Ghost> {
+        self.operator.contents().flat_map(|sum| &sum.members).copied().collect()
     }
     pub(super) fn snapshot(&self) -> KeyedState {
         KeyedState::new(self.groups, OfKeys::Window(self.operator.snapshot()))
@@ -65,7 +79,7 @@ impl Window {
 }
 
 /// A firing as a row.
-fn firing(pane: &Pane<i64, Sum>, bytes: u32) -> Row {
+pub(super) fn firing(pane: &Pane<i64, Sum>, bytes: u32) -> Row {
     Row {
         ghost: Ghost::NONE,
         bytes,

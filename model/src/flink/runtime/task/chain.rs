@@ -2,13 +2,16 @@
 
 use super::super::element::{Buffer, Element};
 use super::super::graph::Chained;
+use super::super::ids::{JobId, SubtaskId};
+use super::super::operator::Handed;
 use super::input::Taken;
 use super::{Link, Output, SLICE, Task, Turn};
-use crate::base::{Batch, Cx, Layer, Nanos, Offset, ProducerTag, Row, Shown, TopicPartition};
+use crate::base::{Batch, Cx, Decision, Layer, Nanos, Offset, ProducerTag, Row, Shown, TopicPartition};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Signal;
 use crate::kafka::client::Slice;
 use crate::kafka::messages::Message;
+use crate::registry::payload;
 use std::sync::Arc;
 
 /// Whose output: an operator's, or its side output; `None` is what comes into the task.
@@ -32,7 +35,7 @@ impl Task {
     // ---- a source
 
     pub(super) fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
-        let held = self.awaits.is_some() || self.data_ended;
+        let held = self.awaits.is_some() || self.data_ended || self.source_waits();
         let Some(source) = self.source.as_mut().filter(|_| !held) else { return Turn::Idle };
         if source.is_finished() {
             let cost = self.signal(Some((0, false)), Signal::Watermark(i64::MAX), cx);
@@ -46,6 +49,8 @@ impl Task {
         }
         let Some(slice) = slice else { return if room { Turn::Again } else { Turn::Idle } };
         let rows = &slice.batch.rows[slice.from as usize..slice.to as usize];
+        let read = payload::read(rows);
+        let rows = read.as_deref().unwrap_or(rows);
         if let Some(number) = self.chained(0).shown {
             show_slice(number, &slice, cx);
         }
@@ -66,6 +71,7 @@ impl Task {
             let cost = signals.into_iter().map(|signal| self.signal(Some((0, false)), signal, cx)).sum();
             cx.work(Nanos(cost));
         }
+        self.pause_splits(cx);
         true
     }
 
@@ -165,9 +171,15 @@ impl Task {
             match &mut self.chain[i] {
                 Link::Source => {}
                 Link::Operator(operator) => {
+                    if let Some(watermark) = operator.clock() {
+                        let SubtaskId { job: JobId(job), vertex, index: subtask } = self.deployment.attempt.subtask;
+                        let ghosts = rows.iter().map(|r| r.ghost).collect();
+                        let operator = i as u16;
+                        cx.decided(Decision { job, vertex, operator, subtask, watermark, rows: ghosts });
+                    }
                     let mut out = self.scratch.pop().unwrap_or_default();
                     operator.rows(rows, cx.millis(), &mut out);
-                    cost += self.hand_on(i, &out.rows, &out.late, cx);
+                    cost += self.hand_on(i, &mut out, cx);
                     out.clear();
                     self.scratch.push(out);
                 }
@@ -184,7 +196,11 @@ impl Task {
         cost
     }
     /// What an operator has made goes on, and is shown.
-    fn hand_on<W>(&mut self, operator: usize, rows: &[Row], late: &[Row], cx: &mut Cx<'_, Message, W>) -> u64 {
+    fn hand_on<W>(&mut self, operator: usize, out: &mut Handed, cx: &mut Cx<'_, Message, W>) -> u64 {
+        for (row, members) in out.folds.drain(..) {
+            out.rows[row].ghost = cx.fold(members);
+        }
+        let Handed { rows, late, .. } = &*out;
         if let Some(number) = self.chained(operator).shown
             && !rows.is_empty()
         {
@@ -203,19 +219,34 @@ impl Task {
             if !takes {
                 continue;
             }
+            let mut on = signal;
             if let Signal::Watermark(watermark) = signal {
                 let mut out = self.scratch.pop().unwrap_or_default();
-                operator.watermark(watermark, &mut out);
-                cost += self.hand_on(i, &out.rows, &out.late, cx);
+                on = Signal::Watermark(operator.watermark(watermark, &mut out));
+                cost += self.hand_on(i, &mut out, cx);
                 out.clear();
                 self.scratch.push(out);
             }
-            cost += self.signal(Some((i, false)), signal, cx);
+            cost += self.signal(Some((i, false)), on, cx);
         }
         for output in self.outputs.iter_mut().filter(|o| after.is_some_and(|(of, _)| o.after == of)) {
             output.signal(signal);
         }
         cost
+    }
+
+    /// A barrier is about to go on: each operator, upstream first, hands on what it has buffered.
+    pub(super) fn before_barrier<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let mut cost = 0;
+        for i in 0..self.chain.len() {
+            let Link::Operator(operator) = &mut self.chain[i] else { continue };
+            let mut out = self.scratch.pop().unwrap_or_default();
+            operator.before_barrier(&mut out);
+            cost += self.hand_on(i, &mut out, cx);
+            out.clear();
+            self.scratch.push(out);
+        }
+        cx.work(Nanos(cost));
     }
 
     /// Rows that an operator hands on. They stand in no topic: the job and the subtask take its place.
@@ -237,13 +268,15 @@ fn show_slice<W>(number: u16, slice: &Slice, cx: &mut Cx<'_, Message, W>) {
 #[cfg(test)]
 mod tests {
     use super::super::super::graph::{Exchange, JobEdge, JobGraph, KeyColumn, Kind, Vertex};
-    use super::super::super::ids::{AttemptId, ChannelId, JobId, SubtaskId};
+    use super::super::super::ids::{AttemptId, ChannelId};
     use super::super::super::operator::{Comparison, Condition, OperatorConfig, WindowConfig};
     use super::super::super::rpc::Deployment;
     use super::super::super::state::{OperatorState, Restored, Snapshot};
     use super::super::Reader;
     use super::*;
-    use crate::base::{Addr, Effect, EventTime, Fixes, Incarnation, Millis, Port, ProcessId, SimTime, Streams};
+    use crate::base::{
+        Addr, Aside, Asides, Effect, EventTime, Fixes, Ghost, Incarnation, Millis, Port, ProcessId, SimTime, Streams,
+    };
     use crate::flink::checkpoint::CheckpointId;
     use crate::flink::operator::Assigner;
     use crate::flink::restart::RestartStrategy;
@@ -297,11 +330,15 @@ mod tests {
     struct Bench {
         task: Task,
         effects: Vec<Effect<Message, ()>>,
-        connections: u64,
+        fresh: (u64, Asides),
     }
-    fn cx<'a>(connections: &'a mut u64, effects: &'a mut Vec<Effect<Message, ()>>) -> Cx<'a, Message, ()> {
+    fn cx<'a>(
+        (connections, asides): &'a mut (u64, Asides),
+        effects: &'a mut Vec<Effect<Message, ()>>,
+    ) -> Cx<'a, Message, ()> {
         let (process, streams) = (ProcessId(1), Streams(1));
-        Cx::new(SimTime(1_000_000), process, Incarnation(0), Port(16), Fixes::ALL, 0, streams, connections, effects)
+        let (at, port) = (SimTime(1_000_000), Port(16));
+        Cx::new(at, process, Incarnation(0), port, Fixes::ALL, 0, streams, connections, asides, effects)
     }
     impl Bench {
         fn new(restored: Option<Restored>) -> Self {
@@ -314,19 +351,20 @@ mod tests {
                 outputs: vec![channel(1, (1, 0), (2, 0))],
                 restored,
             };
-            let (mut effects, mut connections) = (Vec::new(), 0);
-            let mut task = Task::new(&Arc::new(deployment), Port(16), &mut cx(&mut connections, &mut effects));
+            let (mut effects, mut fresh) = (Vec::new(), Default::default());
+            let mut task = Task::new(&Arc::new(deployment), Port(16), &mut cx(&mut fresh, &mut effects));
             task.outputs[0].targets[0].reader = Reader::Local;
             task.outputs[0].targets[0].credit(10);
-            Self { task, effects, connections }
+            Self { task, effects, fresh }
         }
         fn give(&mut self, channel: usize, element: Element) {
-            let mut cx = cx(&mut self.connections, &mut self.effects);
+            let mut cx = cx(&mut self.fresh, &mut self.effects);
             self.task.receive(channel, Buffer::Data([element].into()), &mut cx);
             while self.task.turn(&mut cx) != Turn::Idle {}
         }
         fn rows(&mut self, channel: usize, rows: &[(i64, i64)]) {
             let row = |(value, time): &(i64, i64)| Row {
+                ghost: Ghost::new(*value as u32),
                 cols: [0, 7, *value, 0],
                 time: EventTime(*time),
                 bytes: 50,
@@ -367,6 +405,23 @@ mod tests {
         bench.rows(0, &[(3, 1), (9, 2)]);
         assert_eq!(bench.shown(), [(Layer::Emitted(4), vec![9])], "late rows go to the side, which is filtered");
         assert!(bench.sent().is_empty());
+    }
+
+    #[test]
+    fn a_firing_has_a_ghost_that_says_what_it_was_made_of() {
+        let mut bench = Bench::new(None);
+        bench.rows(0, &[(1, 5), (4, 6), (2, 15)]);
+        bench.watermark(0, 30);
+        bench.watermark(1, 30);
+        let [Aside::Decided(decision), Aside::Fold(first, members), Aside::Fold(second, _)] = &bench.fresh.1.take()[..]
+        else {
+            panic!()
+        };
+        assert_eq!((decision.watermark, decision.rows.len(), decision.vertex), (i64::MIN, 3, 1));
+        assert_eq!(**members, [Ghost::new(1), Ghost::new(4)]);
+        let sent = bench.sent();
+        let Element::Rows(rows) = &sent[0] else { panic!() };
+        assert_eq!(rows.iter().map(|r| r.ghost).collect::<Vec<_>>(), [*first, *second]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A task: one subtask's attempt at work in a slot (`StreamTask`). One thread takes mails and elements in turn (R1.5).
 
+mod alignment;
 mod chain;
 mod channels;
 mod input;
@@ -21,7 +22,7 @@ use super::ids::{AttemptId, ChannelId};
 use super::operator::{Handed, KeyGroups, Operator};
 use super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
 use super::state::{OperatorState, Restored};
-use crate::base::{Cx, Event, Input, Nanos, Port, SimTime, TopicId};
+use crate::base::{Cx, Event, Ghost, Input, Nanos, Port, SimTime, TopicId};
 use crate::flink::barrier::{Barrier, Mode};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Valve;
@@ -180,7 +181,7 @@ impl Task {
                 }
                 Kind::Operator(config) => {
                     let kept = restored.into_iter().flat_map(|r| r.keyed(number));
-                    Link::Operator(Operator::new(config, groups, kept))
+                    Link::Operator(Operator::new(config, groups, kept, cx.fixes))
                 }
                 Kind::Sink(config) => {
                     let place = Place { job: subtask.job, subtask: subtask.index, parallelism: vertex.parallelism };
@@ -266,6 +267,11 @@ impl Task {
     /// The `transactional.id` under which it writes into a topic now.
     pub fn transactional_id(&self, topic: TopicId) -> Option<TransactionalId> {
         self.sinks.iter().find_map(|sink| sink.transactional_id(topic))
+    }
+    /// What the open windows of each of its operators hold, by place in the chain. For the judge alone.
+    pub fn held(&self) -> impl Iterator<Item = (usize, Vec<Ghost>)> + '_ {
+        let operators = self.chain.iter().enumerate();
+        operators.filter_map(|(at, l)| if let Link::Operator(o) = l { Some((at, o.held())) } else { None })
     }
     /// Where its source stands.
     pub fn splits(&self) -> &[Split] {
@@ -355,6 +361,7 @@ impl Task {
             self.open(mail, cx);
             return Turn::Again;
         }
+        self.report_watermark(cx.millis());
         let full = self.outputs.iter().any(Output::is_full);
         self.time.iter_mut().for_each(|time| time.held_up(full, cx.millis()));
         if full {
@@ -379,6 +386,7 @@ impl Task {
                 self.source.iter_mut().for_each(SourceReader::given);
                 cx.wake_port(self.fetcher(), Some(cx.now));
             }
+            Mail::Event(OperatorEvent::Align(limit)) => self.align(limit, cx),
             Mail::Trigger(barrier, stop) => {
                 if let Some(drain) = stop.filter(|_| barrier.id > self.last) {
                     self.stop_at(barrier.id, drain, cx);
@@ -445,7 +453,8 @@ impl Task {
         let alignment = [self.inputs.deadline(), self.overtaking()].into_iter().flatten().min().filter(|_| !held);
         let full = held || self.awaits.is_some() || self.data_ended || self.outputs.iter().any(Output::is_full);
         let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
-        let millis = [alignment, watermark].into_iter().flatten().min().map(SimTime::at);
+        let report = self.time.as_ref().and_then(SourceTime::report_at).filter(|_| !held);
+        let millis = [alignment, watermark, report].into_iter().flatten().min().map(SimTime::at);
         [self.next_flush, millis].into_iter().flatten().min()
     }
 }

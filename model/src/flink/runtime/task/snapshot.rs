@@ -50,6 +50,7 @@ impl Task {
             return;
         }
         self.begin_capture(barrier);
+        self.before_barrier(cx);
         for i in 0..self.sinks.len() {
             self.sinks[i].flush(self.stop == Some((barrier.id, true)));
             cx.wake_port(self.sink_port(i), Some(cx.now));

@@ -10,7 +10,7 @@ use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient};
 use crate::kafka::client::java_consumer::{AutoOffsetReset, JavaConsumer};
 use crate::kafka::messages::Message;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// `source.reader.element.queue.capacity`.
@@ -48,6 +48,9 @@ struct Fetcher {
     /// Splits to be taken up.
     added: Vec<Split>,
     assigned: Vec<TopicPartition>,
+    /// Splits that wait for others (`pauseOrResumeSplits`), as they are wanted and as the consumer has them.
+    paused: BTreeSet<TopicPartition>,
+    held_back: BTreeSet<TopicPartition>,
     /// A poll's records that the queue had no room for.
     held: Option<Vec<Slice>>,
     /// Its commits of offsets, if it makes any.
@@ -69,11 +72,21 @@ impl SourceReader {
             consumer: Box::new(JavaConsumer::new(consumer, hashes)),
             added: Vec::new(),
             assigned: Vec::new(),
+            paused: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             held: None,
             progress: config.commits.as_ref().map(|group| Progress::new(group, cx)),
             failed: false,
         };
-        Self { splits: Vec::new(), replays: config.replays, until: config.until.clone(), told: false, queue: VecDeque::new(), current: VecDeque::new(), fetcher }
+        Self {
+            splits: Vec::new(),
+            replays: config.replays,
+            until: config.until.clone(),
+            told: false,
+            queue: VecDeque::new(),
+            current: VecDeque::new(),
+            fetcher,
+        }
     }
     /// Splits of a checkpoint, or of the enumerator.
     pub fn add_splits(&mut self, splits: impl IntoIterator<Item = Split>) {
@@ -82,6 +95,13 @@ impl SourceReader {
             self.splits.push(split);
             self.fetcher.added.push(split);
         }
+    }
+    /// Which splits are to be fetched no further. Says whether that has changed.
+    pub fn pause(&mut self, waits: impl Fn(&TopicPartition) -> bool) -> bool {
+        let paused: BTreeSet<_> = self.splits.iter().map(|s| s.tp).filter(|tp| waits(tp)).collect();
+        let changed = paused != self.fetcher.paused;
+        self.fetcher.paused = paused;
+        changed
     }
     /// Its splits, as a checkpoint keeps them (S4).
     pub fn splits(&self) -> &[Split] {
@@ -157,6 +177,7 @@ impl SourceReader {
         let now = cx.millis();
         self.fetcher.take_up(now);
         self.fetcher.commit(now);
+        self.fetcher.hold_back();
         let before = self.queue.len();
         if let Some(held) = self.fetcher.held.take_if(|_| before < QUEUE) {
             self.queue.push_back(held);
@@ -200,6 +221,14 @@ impl Fetcher {
         let Self { net, progress, failed, .. } = self;
         if let Some(progress) = progress {
             *failed |= progress.commit(now, &mut **net).is_err();
+        }
+    }
+    /// Splits are paused and resumed between two polls.
+    fn hold_back(&mut self) {
+        if self.held_back != self.paused {
+            self.held_back.difference(&self.paused).for_each(|tp| self.consumer.resume(*tp));
+            self.paused.difference(&self.held_back).for_each(|tp| self.consumer.pause(*tp));
+            self.held_back.clone_from(&self.paused);
         }
     }
     fn poll(&mut self, now: Millis) -> (Option<Vec<Slice>>, Option<SimTime>) {

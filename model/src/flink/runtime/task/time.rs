@@ -12,6 +12,10 @@ pub struct SourceTime {
     interval: Millis,
     /// The next periodic emission; none before the operators are open, or with an interval of zero.
     next: Option<Millis>,
+    /// `scan.watermark.alignment.update-interval`, where the source is aligned with others.
+    update_interval: Option<Millis>,
+    /// The next report to the coordinator.
+    report_at: Option<Millis>,
     /// How long the outputs have been full in all: the clock of idleness stands meanwhile (FLINK-35886).
     stood: Millis,
     /// Since when they are.
@@ -26,6 +30,8 @@ impl SourceTime {
             watermarks: SourceWatermarks::new(config.strategy, config.idle_timeout, fixes),
             interval: config.interval,
             next: None,
+            update_interval: config.alignment.map(|a| a.update_interval),
+            report_at: None,
             stood: Millis::ZERO,
             stands: None,
             fixes,
@@ -35,6 +41,33 @@ impl SourceTime {
     /// The operators are open: the first emission comes one interval later.
     pub fn opened(&mut self, now: Millis) {
         self.next = (self.interval > Millis::ZERO).then(|| now + self.interval);
+        self.report_at = self.update_interval.map(|every| now + every);
+    }
+    /// When the next report is due.
+    pub const fn report_at(&self) -> Option<Millis> {
+        self.report_at
+    }
+    /// The report, if it is due and there is something to tell.
+    pub fn report(&mut self, now: Millis) -> Option<i64> {
+        self.report_at.filter(|at| *at <= now)?;
+        self.report_at = self.update_interval.map(|every| now + every);
+        self.watermarks.report()
+    }
+    /// The coordinator's limit.
+    pub fn set_limit(&mut self, limit: i64) {
+        self.watermarks.set_limit(limit);
+    }
+    /// Whether the source is aligned with others.
+    pub const fn aligns(&self) -> bool {
+        self.update_interval.is_some()
+    }
+    /// Whether the whole source is ahead of the limit.
+    pub fn source_waits(&self) -> bool {
+        self.watermarks.source_waits()
+    }
+    /// Whether a split is, where it is one of several.
+    pub fn split_waits(&self, split: &TopicPartition) -> bool {
+        self.watermarks.split_waits(split)
     }
     /// A split is assigned or restored.
     pub fn add(&mut self, split: TopicPartition) {
@@ -77,8 +110,10 @@ mod tests {
 
     fn time(fixes: Fixes) -> SourceTime {
         let strategy = Strategy::Bounded(Millis(10));
-        let mut time =
-            SourceTime::new(Watermarks { strategy, idle_timeout: Some(Millis(500)), interval: Millis(200) }, fixes);
+        let mut time = SourceTime::new(
+            Watermarks { strategy, idle_timeout: Some(Millis(500)), interval: Millis(200), alignment: None },
+            fixes,
+        );
         time.add(TopicPartition::new(0, 0));
         time.add(TopicPartition::new(0, 1));
         time.opened(Millis(1000));

@@ -16,6 +16,7 @@ pub(super) struct Stream<'a> {
 }
 
 const EVENT_TIME: &str = "event_time";
+const RECORD_KEY: &str = "record_key";
 const LEFT: &str = "left.";
 
 impl Resolver<'_> {
@@ -50,6 +51,9 @@ impl Resolver<'_> {
     fn expression(&mut self, path: &[At<'_>], value: &str, stream: &Stream<'_>) -> Option<(Expr, bool)> {
         if value == EVENT_TIME {
             return Some((Expr::Time, false));
+        }
+        if value == RECORD_KEY {
+            return Some((Expr::Key, false));
         }
         if let Ok(n) = value.parse() {
             return Some((Expr::Constant(n), false));

@@ -23,8 +23,8 @@ impl Resolver<'_> {
         let path = |key| [Key("jobs"), Item(job), Key("sinks"), Item(n), Key(key)];
         let input = self.input(&path("input"), &sink.input, graph, place)?;
         let at = self.table_place(&path("table"), sink.table.as_deref().unwrap_or_default(), names)?;
-        if sink.topic.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
-            self.say(&path("table"), "a sink writes a topic or a table; `config` and `producer` are a topic's");
+        if sink.topic.is_some() || sink.key.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
+            self.say(&path("table"), "a sink writes a topic or a table; `key`, `config` and `producer` are a topic's");
         }
         let columns = &graph[input.0].columns;
         let table = self.table(at, columns, machine_of)?;

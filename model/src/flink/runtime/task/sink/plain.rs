@@ -12,6 +12,12 @@ pub(super) fn target(row: &Row) -> Target {
     KeyHash::unpack(row.key).map_or(Target::Sticky, |k| Target::Key(k.murmur2))
 }
 
+/// The row as a record: its key is that of the sink's `key.fields`, if it has any.
+pub(super) fn record(config: &SinkConfig, row: &Row) -> Row {
+    let key = config.key.map(|column| KeyHash::of(&row.cols[usize::from(column)].to_be_bytes()).pack());
+    Row { key: key.unwrap_or(row.key), ..*row }
+}
+
 /// A writer with its producer.
 #[derive(Clone, Debug)]
 pub struct Plain {
@@ -29,7 +35,8 @@ impl Plain {
     }
     pub(super) fn write(&mut self, rows: &[Row], now: Millis) {
         for row in rows {
-            self.failed |= self.producer.send(self.config.topic, target(row), *row, now).is_err();
+            let row = record(&self.config, row);
+            self.failed |= self.producer.send(self.config.topic, target(&row), row, now).is_err();
         }
     }
     pub(super) fn flush(&mut self, end: bool) {

@@ -7,7 +7,7 @@ use super::super::super::graph::SinkConfig;
 use super::super::super::rpc::Cause;
 use super::super::super::state::OperatorState;
 use super::Place;
-use super::plain::target;
+use super::plain::{record, target};
 use crate::base::{Cx, Event, Fixes, Input, Millis, ProducerEpoch, ProducerId, Row, SimTime, TopicId};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::{
@@ -135,7 +135,8 @@ impl Transactional {
     pub(super) fn write(&mut self, rows: &[Row], now: Millis) {
         let Some(current) = self.pool.iter_mut().find(|p| p.used == Use::Current) else { return };
         for row in rows {
-            if current.producer.send(self.config.topic, target(row), *row, now).is_err() {
+            let row = record(&self.config, row);
+            if current.producer.send(self.config.topic, target(&row), row, now).is_err() {
                 self.failed.get_or_insert(Cause::Send);
             }
         }

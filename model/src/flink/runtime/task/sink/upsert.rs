@@ -193,25 +193,27 @@ impl Upsert {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Addr, Effect, Fixes, Incarnation, Port, ProcessId, Streams};
+    use crate::base::{Addr, Asides, Effect, Fixes, Incarnation, Port, ProcessId, Streams};
     use crate::keyed_table::KeyColumns;
 
     struct Bench {
         sink: Upsert,
         effects: Vec<Effect<Message, ()>>,
-        connections: u64,
+        fresh: Fresh,
     }
+    type Fresh = (u64, Asides);
     impl Bench {
         fn new() -> Self {
             let table = Addr { process: ProcessId(9), port: Port(1) };
-            let config = UpsertConfig { buffer_flush_max_rows: 3, ..UpsertConfig::new(table, Some(KeyColumns(0, None))) };
-            let (mut effects, mut connections) = (Vec::new(), 0);
-            let sink = Upsert::new(&Arc::new(config), &cx(0, &mut connections, &mut effects));
-            Self { sink, effects, connections }
+            let config =
+                UpsertConfig { buffer_flush_max_rows: 3, ..UpsertConfig::new(table, Some(KeyColumns(0, None))) };
+            let (mut effects, mut fresh) = (Vec::new(), Fresh::default());
+            let sink = Upsert::new(&Arc::new(config), &cx(0, &mut fresh, &mut effects));
+            Self { sink, effects, fresh }
         }
         /// Runs at a time; gives the values that were sent.
         fn run(&mut self, ms: u64) -> Vec<i64> {
-            self.sink.run(&mut cx(ms, &mut self.connections, &mut self.effects));
+            self.sink.run(&mut cx(ms, &mut self.fresh, &mut self.effects));
             let mut sent = Vec::new();
             for effect in self.effects.drain(..) {
                 match effect {
@@ -243,9 +245,13 @@ mod tests {
             self.sink.input(Input::Connection(self.line(), ConnEvent::Reset));
         }
     }
-    fn cx<'a>(ms: u64, connections: &'a mut u64, effects: &'a mut Vec<Effect<Message, ()>>) -> Cx<'a, Message, ()> {
+    fn cx<'a>(
+        ms: u64,
+        (connections, asides): &'a mut Fresh,
+        effects: &'a mut Vec<Effect<Message, ()>>,
+    ) -> Cx<'a, Message, ()> {
         let at = SimTime(ms * 1_000_000);
-        Cx::new(at, ProcessId(1), Incarnation(0), Port(18), Fixes::ALL, 0, Streams(1), connections, effects)
+        Cx::new(at, ProcessId(1), Incarnation(0), Port(18), Fixes::ALL, 0, Streams(1), connections, asides, effects)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::super::config::{BROKER, BrokerConfig, NodeConfig, ServiceTimes, Topic
 use super::super::disk::NodeDisk;
 use super::super::{Node, NodeCx, NodeWrite};
 use crate::base::{
-    Addr, BrokerId, ConnEvent, ConnId, Disk, Effect, Fixes, Incarnation, Input, Millis, Nanos, Port, Process,
+    Addr, Asides, BrokerId, ConnEvent, ConnId, Disk, Effect, Fixes, Incarnation, Input, Millis, Nanos, Port, Process,
     ProcessId, SimTime, Streams, TopicId,
 };
 use crate::kafka::controller::ControllerConfig;
@@ -169,8 +169,10 @@ impl Cluster {
         let incarnation = Incarnation(self.incarnations[me.0 as usize]);
         let given = {
             let (now, fixes) = (self.now, self.fixes);
+            let (streams, mut asides) = (Streams(7), Asides::default());
+            let connections = &mut self.next_conn;
             let mut cx =
-                NodeCx::new(now, me, incarnation, port, fixes, 0, Streams(7), &mut self.next_conn, &mut effects);
+                NodeCx::new(now, me, incarnation, port, fixes, 0, streams, connections, &mut asides, &mut effects);
             step(&mut cx)
         };
         let mut at = self.now;

@@ -7,7 +7,8 @@ mod transactions;
 
 use super::{Call, Dice, JavaProducer, ProducerConfig, ProducerEvent, Target};
 use crate::base::{
-    Addr, Cx, Effect, EventTime, Fixes, Incarnation, Input, Millis, Port, ProcessId, Row, SimTime, Streams, TopicId,
+    Addr, Asides, Cx, Effect, EventTime, Fixes, Incarnation, Input, Millis, Port, ProcessId, Row, SimTime, Streams,
+    TopicId,
 };
 use crate::kafka::messages::Message;
 use brokers::{Brokers, Fault};
@@ -56,6 +57,7 @@ impl Bench {
     }
     fn step(&mut self) {
         let mut effects: Vec<Effect<Message, ()>> = Vec::new();
+        let mut asides = Asides::default();
         let mut cx = Cx::new(
             self.now,
             ProcessId(9),
@@ -65,6 +67,7 @@ impl Bench {
             0,
             Streams(0),
             &mut self.connections,
+            &mut asides,
             &mut effects,
         );
         self.producer.run(&mut cx);

@@ -1,0 +1,110 @@
+//! Windows of jobs: of the DataStream API and of SQL.
+
+use super::super::{At, Resolver};
+use super::ms;
+use crate::scenario::data::{Column, JobNode, NodeKind};
+use crate::scenario::keys::Config;
+use crate::scenario::raw::JobOperator;
+use At::Key;
+use model::flink::operator::{Assigner, Slices};
+use model::flink::runtime::graph::KeyColumn;
+use model::flink::runtime::operator::{OperatorConfig, SqlWindowConfig, SqlWindows};
+
+/// Columns of what a window hands on, besides those that it names after its key and its sum.
+const WINDOW_END: &str = "window_end";
+const COUNT: &str = "count";
+
+/// What a window hands on.
+pub(super) fn columns(columns: &[Column], key: KeyColumn, sum: Option<u8>) -> Vec<Column> {
+    vec![
+        Column::number(WINDOW_END),
+        columns[key.column()].clone(),
+        sum.map_or_else(|| Column::number("sum"), |at| columns[usize::from(at)].clone()),
+        Column::number(COUNT),
+    ]
+}
+
+/// The local aggregate in front of a window in two phases, which then takes its partial results.
+pub(super) fn local(window: &mut JobNode, graph: &[JobNode]) -> Option<JobNode> {
+    let NodeKind::Operator(OperatorConfig::SqlWindow(config), key) = &mut window.kind else { return None };
+    if !config.two_phase {
+        return None;
+    }
+    let input = window.input?;
+    let local = JobNode {
+        name: format!("{}.local", window.name),
+        kind: NodeKind::Operator(OperatorConfig::LocalWindow(config.clone()), None),
+        input: Some(input),
+        parallelism: graph[input.0].parallelism,
+        record: window.record,
+        columns: window.columns.clone(),
+        call: None,
+    };
+    // Of a partial result: [slice_end, key, sum, count].
+    *key = Some(KeyColumn::Sql(1));
+    window.input = Some((graph.len(), false));
+    Some(local)
+}
+
+impl Resolver<'_> {
+    pub(super) fn assigner(&mut self, root: &[At<'_>], o: &JobOperator) -> Option<Assigner> {
+        let at = |d: crate::scenario::units::Duration| ms(d.0).0;
+        match (o.size, o.slide, o.gap) {
+            (Some(size), None, None) if at(size) > 0 => Some(Assigner::Tumbling { size: at(size), offset: 0 }),
+            (Some(size), Some(slide), None) if at(size) > 0 && at(slide) > 0 => {
+                Some(Assigner::Sliding { size: at(size), slide: at(slide), offset: 0 })
+            }
+            (None, None, Some(gap)) if at(gap) > 0 => Some(Assigner::Session { gap: at(gap) }),
+            _ => {
+                let help = "`size` makes a tumbling window, `size` and `slide` a sliding one, `gap` sessions; a millisecond at least";
+                self.advise(root, format!("`{}` has no window", o.name), help);
+                None
+            }
+        }
+    }
+
+    /// A window table function with its aggregate, and the columns of what it hands on.
+    pub(super) fn sql_window(
+        &mut self,
+        root: &[At<'_>],
+        o: &JobOperator,
+        key: KeyColumn,
+        input: &[Column],
+        config: &Config,
+    ) -> Option<(OperatorConfig, Vec<Column>)> {
+        let at = |d: crate::scenario::units::Duration| ms(d.0).0;
+        let [size, slide, step, gap] = [o.size, o.slide, o.step, o.gap].map(|d| d.map(at).filter(|ms| *ms > 0));
+        let windows = match (size, slide, step, gap) {
+            (Some(size), None, None, None) => SqlWindows::Sliced(Slices::Tumble { size }),
+            (Some(size), Some(slide), None, None) => SqlWindows::Sliced(Slices::Hop { size, slide }),
+            (Some(size), None, Some(step), None) => SqlWindows::Sliced(Slices::Cumulate { size, step }),
+            (None, None, None, Some(gap)) => SqlWindows::Session { gap },
+            _ => {
+                let help = "`size` is TUMBLE, `size` and `slide` HOP, `size` and `step` CUMULATE, `gap` SESSION";
+                self.advise(root, format!("`{}` has no window", o.name), help);
+                return None;
+            }
+        };
+        if let (Some(size), Some(part)) = (size, slide.or(step))
+            && size % part != 0
+        {
+            // HopWindowAssigner, CumulativeWindowAssigner of SQL.
+            let name = if slide.is_some() { "slide" } else { "step" };
+            self.say(
+                &[root, &[Key(name)]].concat(),
+                format!("`size` is a multiple of `{name}`: the planner demands it"),
+            );
+            return None;
+        }
+        let sum = match &o.sum {
+            Some(text) => Some(self.column(&[root, &[Key("sum")]].concat(), text, input)?),
+            None => None,
+        };
+        let named = columns(input, key, sum);
+        // A count and a sum can be merged, and no input is distributed by the key already: AUTO takes two phases (T1).
+        let two_phase = matches!(windows, SqlWindows::Sliced(_))
+            && config.word("table.optimizer.agg-phase-strategy") != "ONE_PHASE";
+        let bytes = u32::try_from(o.bytes.0).unwrap_or(u32::MAX);
+        Some((OperatorConfig::SqlWindow(SqlWindowConfig { key, windows, two_phase, sum, bytes }), named))
+    }
+}
