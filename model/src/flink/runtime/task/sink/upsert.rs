@@ -277,7 +277,7 @@ mod tests {
         let mut bench = Bench::new();
         let table = Addr { process: ProcessId(9), port: Port(1) };
         let config = UpsertConfig { one_by_one: true, ..UpsertConfig::new(table, None) };
-        bench.sink = Upsert::new(&Arc::new(config), &cx(0, &mut bench.connections, &mut bench.effects));
+        bench.sink = Upsert::new(&Arc::new(config), &cx(0, &mut bench.fresh, &mut bench.effects));
         bench.write(&[(1, 10), (1, 11), (1, 12)]);
         bench.run(0);
         assert_eq!((bench.run(0), bench.sink.is_waiting()), (vec![10], true));
