@@ -11,6 +11,7 @@ use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
 use model::kafka::broker::node::Node;
 use model::kafka::controller::MetadataImage;
+use model::kafka::log::UnifiedLog;
 use model::kafka::partition::Partition;
 use model::kafka::txn_messages::GroupId;
 use std::collections::BTreeMap;
@@ -123,13 +124,26 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
                 let end = if committed { log.last_stable() } else { log.high_watermark() };
                 let splits = task_managers.iter().flat_map(|t| t.splits());
                 let at = splits.filter(|(id, split)| *id == JobId(number) && split.tp == tp).find_map(|(_, s)| s.next);
-                if end > Offset(0) && at.is_none_or(|at| at < end) {
+                // Markers behind the last record move no split, and records of aborted transactions are none (S7).
+                if has_records(log, at.unwrap_or(Offset(0)), end, committed) {
                     behind.push(format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name));
                 }
             }
         }
     }
     behind
+}
+/// Whether a log has something to read in `from..to`, for readers of committed data or of all.
+fn has_records(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
+    let mut open = Vec::new();
+    log.entries_from(from).take_while(|e| e.base < to).any(|e| match e.batch.marker_of() {
+        Some(marker) => marker.commit && open.contains(&e.batch.producer.id),
+        None if committed && e.batch.is_transactional() => {
+            open.push(e.batch.producer.id);
+            false
+        }
+        None => true,
+    })
 }
 /// How far the groups of a job's sources are behind, in records, as a monitor of lags sees it.
 pub(super) fn committed_lag(run: &Run, job: &Job) -> BTreeMap<String, u64> {
