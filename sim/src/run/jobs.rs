@@ -202,6 +202,7 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
                     let ends = until.iter().map(|end| Offset(i64::from(*end)));
                     partitions.iter().copied().zip(ends).collect()
                 }),
+                commit_on_checkpoint: config.flag("commit.offsets.on.checkpoint"),
                 commits: group.and_then(|group| super::members::commits(config, group)).map(Arc::new),
                 watermarks: watermarks.map(|(strategy, idle_timeout)| Watermarks { strategy, idle_timeout, interval }),
             }))

@@ -70,7 +70,7 @@ impl SourceReader {
             added: Vec::new(),
             assigned: Vec::new(),
             held: None,
-            progress: config.commits.as_ref().map(|group| Progress::new(group, cx)),
+            progress: config.commits.as_ref().map(|group| Progress::new(group, config.commit_on_checkpoint, cx)),
             failed: false,
         };
         Self { splits: Vec::new(), replays: config.replays, until: config.until.clone(), told: false, queue: VecDeque::new(), current: VecDeque::new(), fetcher }
