@@ -200,6 +200,7 @@ fn kind(node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[
                     let ends = until.iter().map(|end| Offset(i64::from(*end)));
                     partitions.iter().copied().zip(ends).collect()
                 }),
+                commit_on_checkpoint: config.flag("commit.offsets.on.checkpoint"),
                 commits: group.and_then(|group| super::members::commits(config, group)).map(Arc::new),
                 watermarks: *watermarks,
             }))

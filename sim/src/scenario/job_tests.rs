@@ -138,6 +138,15 @@ fn each_mistake_in_a_job_has_its_message() {
         ("config.parallelism.default = 2", "config.state.backend.type = \"rocksdb\"", "known to Flink, not modelled"),
         ("interval = \"10 s\"", "interval = \"10 parsecs\"", "a time of Flink's"),
         ("task manager 1", "task manager 2", "TaskManagers are 0 to 1"),
+        (
+            "config.parallelism.default = 2",
+            "config.execution.checkpointing.unaligned.enabled = true\nconfig.execution.checkpointing.max-concurrent-checkpoints = 2",
+            "unaligned checkpoints run one at a time",
+        ),
+        ("name = \"in\"", "name = \"in\"\nconfig.commit.offsets.on.checkpoint = true", "demands `group.id`"),
+        ("name = \"in\"", "name = \"in\"\nuntil = [1, 2, 3]", "one offset each"),
+        ("name = \"in\"", "name = \"in\"\nconfig.commit.offsets.on.checkpoints = true", "a source has no key"),
+        ("kind = \"window\"", "kind = \"window\"\ncall = { to = \"payments\" }", "no `call`"),
         ("name = \"in\"", "name = \"assemble\"", "two parts of the job are called `assemble`"),
         ("rate = 10", "rate = 10\ncolumns = [\"a = /a\"]", "`columns` is for kind = \"events-file\""),
     ] {

@@ -51,6 +51,7 @@ pub fn source(bootstrap: &Arc<[Addr]>, watermarks: Option<Watermarks>) -> Kind {
         consumer: Arc::new(consumer),
         network,
         commits: None,
+        commit_on_checkpoint: false,
         replays: true,
         until: None,
         watermarks,

@@ -68,8 +68,10 @@ pub struct SourceConfig {
     pub replays: bool,
     /// Where each partition's part of a bounded source ends (`setBounded(OffsetsInitializer.offsets(...))`).
     pub until: Option<Arc<[(TopicPartition, Offset)]>>,
-    /// The group that it tells of its progress, if `group.id` is set and `commit.offsets.on.checkpoint` is not turned off (S8).
+    /// The group that it tells of its progress, if `group.id` is set (S8).
     pub commits: Option<Arc<GroupConfig>>,
+    /// `commit.offsets.on.checkpoint`; else only what the client commits by itself.
+    pub commit_on_checkpoint: bool,
     /// Its `WatermarkStrategy`; none is `noWatermarks()`.
     pub watermarks: Option<Watermarks>,
 }

@@ -21,6 +21,7 @@ type Offsets = Vec<(TopicPartition, Offset)>;
 pub struct Progress {
     config: Arc<GroupConfig>,
     member: Box<GroupMember>,
+    on_checkpoint: bool,
     /// By checkpoint, until a commit of it or of a later one was acknowledged.
     remembered: BTreeMap<CheckpointId, Offsets>,
     /// Complete; to be committed between two polls.
@@ -31,11 +32,12 @@ pub struct Progress {
 }
 impl Progress {
     /// Nothing to tell yet.
-    pub fn new<W>(config: &Arc<GroupConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
+    pub fn new<W>(config: &Arc<GroupConfig>, on_checkpoint: bool, cx: &mut Cx<'_, Message, W>) -> Self {
         let dice = Dice::Stream(cx.stream("group"));
         Self {
             config: Arc::clone(config),
             member: Box::new(GroupMember::new(Arc::clone(config), cx.fixes, dice, cx.millis())),
+            on_checkpoint,
             remembered: BTreeMap::new(),
             due: Vec::new(),
             ended: Vec::new(),
@@ -44,7 +46,9 @@ impl Progress {
     }
     /// What a checkpoint keeps.
     pub fn remember(&mut self, id: CheckpointId, offsets: Offsets) {
-        self.remembered.insert(id, offsets);
+        if self.on_checkpoint {
+            self.remembered.insert(id, offsets);
+        }
     }
     /// The checkpoint is complete. False if it is unknown, or a later one has been committed.
     pub fn complete(&mut self, id: CheckpointId) -> bool {

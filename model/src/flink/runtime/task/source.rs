@@ -75,7 +75,7 @@ impl SourceReader {
             paused: BTreeSet::new(),
             held_back: BTreeSet::new(),
             held: None,
-            progress: config.commits.as_ref().map(|group| Progress::new(group, cx)),
+            progress: config.commits.as_ref().map(|group| Progress::new(group, config.commit_on_checkpoint, cx)),
             failed: false,
         };
         Self {
