@@ -10,8 +10,9 @@ use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
 use model::kafka::broker::node::Node;
 use model::kafka::controller::MetadataImage;
+use model::kafka::log::UnifiedLog;
 use model::kafka::partition::Partition;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes that are up, by id.
 fn nodes(run: &Run) -> impl Iterator<Item = (BrokerId, ProcessId, &Node)> {
@@ -121,13 +122,30 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
                 let end = if committed { log.last_stable() } else { log.high_watermark() };
                 let splits = task_managers.iter().flat_map(|t| t.splits());
                 let at = splits.filter(|(id, split)| *id == JobId(number) && split.tp == tp).find_map(|(_, s)| s.next);
-                if end > Offset(0) && at.is_none_or(|at| at < end) {
+                if left(log, at.unwrap_or(Offset(0)), end, committed) {
                     behind.push(format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name));
                 }
             }
         }
     }
     behind
+}
+/// Whether records that a source is to be given stand between two offsets. Its position is the one behind the last that it
+/// was given, whatever markers and aborted records follow (S7).
+fn left(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
+    let mut undecided = BTreeSet::new();
+    for entry in log.entries_from(from).take_while(|e| e.base < to) {
+        let producer = entry.batch.producer.id;
+        match entry.batch.marker_of() {
+            Some(marker) if undecided.remove(&producer) && marker.commit => return true,
+            Some(_) => {}
+            None if committed && entry.batch.is_transactional() => {
+                undecided.insert(producer);
+            }
+            None => return true,
+        }
+    }
+    false
 }
 /// What keyed tables hold. A table that is down holds nothing that could be asked for.
 fn tables(run: &Run) -> Vec<Vec<Row>> {
