@@ -14,7 +14,7 @@ use model::kafka::controller::MetadataImage;
 use model::kafka::log::UnifiedLog;
 use model::kafka::partition::Partition;
 use model::kafka::txn_messages::GroupId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes that are up, by id.
 fn nodes(run: &Run) -> impl Iterator<Item = (BrokerId, ProcessId, &Node)> {
@@ -124,8 +124,7 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
                 let end = if committed { log.last_stable() } else { log.high_watermark() };
                 let splits = task_managers.iter().flat_map(|t| t.splits());
                 let at = splits.filter(|(id, split)| *id == JobId(number) && split.tp == tp).find_map(|(_, s)| s.next);
-                // Markers behind the last record move no split, and records of aborted transactions are none (S7).
-                if has_records(log, at.unwrap_or(Offset(0)), end, committed) {
+                if left(log, at.unwrap_or(Offset(0)), end, committed) {
                     behind.push(format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name));
                 }
             }
@@ -133,17 +132,22 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
     }
     behind
 }
-/// Whether a log has something to read in `from..to`, for readers of committed data or of all.
-fn has_records(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
-    let mut open = Vec::new();
-    log.entries_from(from).take_while(|e| e.base < to).any(|e| match e.batch.marker_of() {
-        Some(marker) => marker.commit && open.contains(&e.batch.producer.id),
-        None if committed && e.batch.is_transactional() => {
-            open.push(e.batch.producer.id);
-            false
+/// Whether records that a source is to be given stand between two offsets. Its position is the one behind the last that it
+/// was given, whatever markers and aborted records follow (S7).
+fn left(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
+    let mut undecided = BTreeSet::new();
+    for entry in log.entries_from(from).take_while(|e| e.base < to) {
+        let producer = entry.batch.producer.id;
+        match entry.batch.marker_of() {
+            Some(marker) if undecided.remove(&producer) && marker.commit => return true,
+            Some(_) => {}
+            None if committed && entry.batch.is_transactional() => {
+                undecided.insert(producer);
+            }
+            None => return true,
         }
-        None => true,
-    })
+    }
+    false
 }
 /// How far the groups of a job's sources are behind, in records, as a monitor of lags sees it.
 pub(super) fn committed_lag(run: &Run, job: &Job) -> BTreeMap<String, u64> {

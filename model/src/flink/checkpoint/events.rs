@@ -90,6 +90,12 @@ impl<E> CoordinatorEvents<E> {
         let (unconfirmed, unclaimed) = (BTreeMap::new(), BTreeSet::new());
         Self { gateways, next: 0, unconfirmed, unclaimed, waiting: Vec::new() }
     }
+    /// The holder for so many subtasks, none of which runs yet.
+    pub fn unready(parallelism: u32) -> Self {
+        let mut events = Self::new(parallelism);
+        events.gateways.iter_mut().for_each(|g| g.ready = false);
+        events
+    }
     /// The attempt of a subtask in force.
     pub fn attempt(&self, subtask: u32) -> u32 {
         self.gateways[subtask as usize].attempt

@@ -27,8 +27,7 @@ impl Enumerator {
     /// An enumerator that has given nothing yet, for readers of which none is there yet.
     pub fn new(vertex: u16, parallelism: u16, config: &Arc<SourceConfig>) -> Self {
         let parallelism = u32::from(parallelism);
-        let mut events = CoordinatorEvents::new(parallelism);
-        (0..parallelism).for_each(|subtask| events.task_failed(subtask));
+        let events = CoordinatorEvents::unready(parallelism);
         let aligning = Aligning::of(config);
         Self { vertex, parallelism, config: Arc::clone(config), assigned: BTreeSet::new(), events, aligning }
     }
