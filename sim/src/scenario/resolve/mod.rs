@@ -454,7 +454,9 @@ pub fn known(raw: &Raw) -> Known {
     let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
     let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
     let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
-    let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
+    let called =
+        |j: &super::raw::Job| j.operators.iter().filter_map(|o| Some(o.call.as_ref()?.to.clone())).collect::<Vec<_>>();
+    let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone()).chain(called(j))).collect();
     let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
     let views = stores::tables(raw).flat_map(|t| t.views.iter().map(|v| v.name.clone()));
     let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).chain(views).collect();
