@@ -300,7 +300,8 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
             }
         }
     }
-    ResultPlan { nodes, sinks }
+    let aggregates = super::aggregates::plans(scenario, &nodes);
+    ResultPlan { nodes, sinks, aggregates }
 }
 
 const fn nanos(ms: Millis) -> Nanos {

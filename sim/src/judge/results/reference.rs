@@ -2,7 +2,7 @@
 //! The judge's own arithmetic, apart from the model's operators.
 
 use super::{Derivation, ResultNode, ResultPlan};
-use model::base::Row;
+use model::base::{Ghost, Row};
 use model::flink::operator::Assigner;
 use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,15 +22,24 @@ impl Item {
     }
 }
 
+/// A row with its event's number, which is no part of a result; of a row made of many there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The row.
+    pub item: Item,
+    /// The event.
+    pub ghost: Ghost,
+}
+
 /// Rows of a node, with the event time that its watermark comes to in the end.
 #[derive(Clone, Debug, Default)]
 struct Stream {
-    items: Vec<Item>,
+    items: Vec<Record>,
     watermark: i64,
 }
 
 /// Rows that each node of the plan hands on. A window that no watermark reaches is pending: it is not among them.
-pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec<Vec<Item>> {
+pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec<Vec<Record>> {
     let mut streams: Vec<Stream> = Vec::new();
     for node in &plan.nodes {
         let stream = match node {
@@ -40,10 +49,11 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec
                 let mut stream = match of {
                     Some(of) => streams[*of].clone(),
                     None => {
-                        Stream { items: sent.get(topic).into_iter().flatten().map(Item::of).collect(), watermark: 0 }
+                        let record = |row: &Row| Record { item: Item::of(row), ghost: row.ghost };
+                        Stream { items: sent.get(topic).into_iter().flatten().map(record).collect(), watermark: 0 }
                     }
                 };
-                let newest = stream.items.iter().map(|i| i.time).max().unwrap_or(i64::MIN);
+                let newest = stream.items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
                 stream.watermark = bound.map_or(i64::MIN, |b| newest.saturating_sub(b));
                 stream
             }
@@ -75,18 +85,22 @@ fn columns(exprs: &[Expr; 4], left: &Item, right: &Item) -> [i64; 4] {
     })
 }
 
-fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item> {
+fn derive(operator: &OperatorConfig, input: &[Record], watermark: i64) -> Vec<Record> {
     match operator {
-        OperatorConfig::Filter(condition) => input.iter().filter(|i| holds(*condition, i)).copied().collect(),
-        OperatorConfig::Map(exprs) => input.iter().map(|i| Item { time: i.time, cols: columns(exprs, i, i) }).collect(),
+        OperatorConfig::Filter(condition) => input.iter().filter(|r| holds(*condition, &r.item)).copied().collect(),
+        OperatorConfig::Map(exprs) => {
+            let mapped = |i: &Item| Item { cols: columns(exprs, i, i), ..*i };
+            input.iter().map(|r| Record { item: mapped(&r.item), ..*r }).collect()
+        }
         OperatorConfig::Deduplicate(config) => {
             let mut seen = BTreeSet::new();
-            input.iter().filter(|i| seen.insert(i.cols[config.key.column()])).copied().collect()
+            input.iter().filter(|r| seen.insert(r.item.cols[config.key.column()])).copied().collect()
         }
         OperatorConfig::Join(config) => {
-            let mut waiting: BTreeMap<i64, [Option<Item>; 2]> = BTreeMap::new();
+            let mut waiting: BTreeMap<i64, [Option<Record>; 2]> = BTreeMap::new();
             let mut out = Vec::new();
-            for item in input {
+            for record in input {
+                let item = &record.item;
                 let side = match (holds(config.left, item), holds(config.right, item)) {
                     (true, _) => 0,
                     (_, true) => 1,
@@ -94,10 +108,11 @@ fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item
                 };
                 let key = item.cols[config.key.column()];
                 let pair = waiting.entry(key).or_default();
-                pair[side].get_or_insert(*item);
+                pair[side].get_or_insert(*record);
                 if let [Some(left), Some(right)] = pair {
-                    if (right.time - left.time).abs() <= config.ttl.0 {
-                        out.push(Item { time: right.time, cols: columns(&config.columns, left, right) });
+                    let (left, of) = (&left.item, &right.item);
+                    if (of.time - left.time).abs() <= config.ttl.0 {
+                        out.push(Record { item: Item { cols: columns(&config.columns, left, of), ..*of }, ..*right });
                     }
                     waiting.remove(&key);
                 }
@@ -114,13 +129,13 @@ fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item
             };
             match config.assigner {
                 Assigner::Tumbling { size, offset } => {
-                    for i in input {
+                    for i in input.iter().map(|r| &r.item) {
                         let start = i.time - (i.time - offset).rem_euclid(size);
                         add(key(i), (start, start + size), value(i));
                     }
                 }
                 Assigner::Sliding { size, slide, offset } => {
-                    for i in input {
+                    for i in input.iter().map(|r| &r.item) {
                         let mut start = i.time - (i.time - offset).rem_euclid(slide);
                         while start + size > i.time {
                             add(key(i), (start, start + size), value(i));
@@ -130,7 +145,7 @@ fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item
                 }
                 Assigner::Session { gap } => {
                     let mut by_key: BTreeMap<i64, Vec<&Item>> = BTreeMap::new();
-                    input.iter().for_each(|i| by_key.entry(key(i)).or_default().push(i));
+                    input.iter().map(|r| &r.item).for_each(|i| by_key.entry(key(i)).or_default().push(i));
                     for (key, mut items) in by_key {
                         items.sort_by_key(|i| i.time);
                         let mut from = 0;
@@ -146,7 +161,8 @@ fn derive(operator: &OperatorConfig, input: &[Item], watermark: i64) -> Vec<Item
                 }
             }
             let fired = sums.into_iter().filter(|((end, ..), _)| end - 1 <= watermark);
-            fired.map(|((end, key, _), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] }).collect()
+            let item = |((end, key, _), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] };
+            fired.map(|window| Record { item: item(window), ghost: Ghost::NONE }).collect()
         }
     }
 }
@@ -186,6 +202,7 @@ mod tests {
                 ResultNode::Derived(1, Derivation(OperatorConfig::Window(window))),
             ],
             sinks: Vec::new(),
+            aggregates: Vec::new(),
         };
         // Request 1 of tenant 7: starts in the first minute, ends in the second. Request 2 never ends, 3 never began.
         let rows = vec![
@@ -196,7 +213,8 @@ mod tests {
             row(130_000, [4, 0, 7, 0]),
         ];
         let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
-        assert_eq!(results[1], [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
-        assert_eq!(results[2], [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
+        let items = |of: usize| results[of].iter().map(|r| r.item).collect::<Vec<_>>();
+        assert_eq!(items(1), [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
+        assert_eq!(items(2), [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
     }
 }
