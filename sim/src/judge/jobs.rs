@@ -48,6 +48,8 @@ pub struct JobAccount {
     pub stood_ms: (u64, u64),
     /// Commits of a source's offsets that were acknowledged, and those that were refused or lost (S8).
     pub offset_commits: (u64, u64),
+    /// It is over.
+    pub ended: bool,
 }
 
 /// All of them, by number.
@@ -94,6 +96,7 @@ impl Observer for JobTally {
             Event::CommitDropped { job, .. } => self.at(job).commits_dropped += 1,
             Event::SourceCommitted { job, taken: true, .. } => self.at(job).offset_commits.0 += 1,
             Event::SourceCommitted { job, taken: false, .. } => self.at(job).offset_commits.1 += 1,
+            Event::JobEnded { job, .. } => self.at(job).ended = true,
             Event::JobFailing { job, cause } => {
                 let downtimes = &mut self.at(job).downtimes;
                 if downtimes.last().is_none_or(|d| d.until.is_some()) {

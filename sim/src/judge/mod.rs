@@ -10,6 +10,7 @@
 //! | replication | `replication/` | I-1, I-2, I-3, I-6, I-7 (logs), I-9, I-28, R-5 and acks=all, as the run goes and over the final logs |
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
+//! | aggregate, placement | `aggregates/` | windows, late output and open windows hold each event once; on-time events in windows, late ones in the late output |
 //! | results | `results/` | state, sink, reader: which of the three exactly-onces a job kept; with money: expected and billed |
 //! | freshness | `freshness.rs` | how old events are where somebody looks, against objectives; when their burn rates would have alerted |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
@@ -23,6 +24,7 @@
 //! judged: a leader that applies the metadata of its own last change drops the one that it has asked for since, as
 //! `Partition.makeLeader` does; what protects then is R-4, and the purpose of both, that every candidate is complete, is I-2.
 
+mod aggregates;
 mod chunked;
 mod controller;
 mod coverage;
@@ -47,10 +49,11 @@ mod stored;
 mod tally;
 mod transactions;
 
+pub use aggregates::{AggregatePlan, Checked, Guarantee, LateOutput, Placed, Shape};
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
-pub use decisions::Decisions;
+pub use decisions::{Decisions, OperatorAt};
 pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, StoredTable, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
@@ -147,6 +150,17 @@ impl Findings {
     }
 }
 
+/// What was heard in the run of ghosts and jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Testimony<'a> {
+    /// What rows made of many were made of.
+    pub members: &'a Members,
+    /// At which watermarks operators took rows.
+    pub decisions: &'a Decisions,
+    /// How jobs fared.
+    pub jobs: &'a JobTally,
+}
+
 /// A law: watches a run and settles its account when it is over.
 pub trait Law: Observer {
     /// Its name in outcomes.
@@ -224,6 +238,11 @@ impl Judge {
         }
     }
 
+    /// Settles what jobs have made of the events.
+    pub fn settle_results(&self, end: &Evidence<'_>, findings: &mut Findings) -> Results {
+        let told = Testimony { members: &self.members, decisions: &self.decisions, jobs: &self.jobs };
+        self.results.settle(end, &told, findings)
+    }
     /// Settles every law. `end.excuses` is [`Judge::excuses`] as it is now.
     pub fn settle(&mut self, end: &Evidence<'_>) -> Findings {
         let mut findings = Findings::default();
@@ -267,6 +286,7 @@ impl Observer for Judge {
             self.jobs.event(at, id, cause, process, event);
             self.stored.event(at, id, cause, process, event);
         }
+        self.results.appends.event(at, id, cause, process, event);
         self.replication.event(at, id, cause, process, event);
         match self.replication.told.take() {
             Some(Told::Loss(loss)) => self.excuses.lost(loss),

@@ -360,7 +360,8 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
         }
     }
     sinks.append(&mut called);
-    ResultPlan { nodes, sinks }
+    let aggregates = super::aggregates::plans(scenario, &nodes);
+    ResultPlan { nodes, sinks, aggregates }
 }
 
 const fn nanos(ms: Millis) -> Nanos {

@@ -347,6 +347,7 @@ impl History {
             tables: Vec::new(),
             stored: Vec::new(),
             stores_behind: Vec::new(),
+            open: BTreeMap::new(),
             behind: Vec::new(),
         };
         let findings = judge.settle(&evidence);

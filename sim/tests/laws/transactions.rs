@@ -86,6 +86,7 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
         tables: Vec::new(),
         stored: Vec::new(),
         stores_behind: Vec::new(),
+        open: std::collections::BTreeMap::new(),
         behind: vec![],
     };
     let mut findings = Findings::default();

@@ -457,6 +457,8 @@ pub fn known(raw: &Raw) -> Known {
     let called =
         |j: &super::raw::Job| j.operators.iter().filter_map(|o| Some(o.call.as_ref()?.to.clone())).collect::<Vec<_>>();
     let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone()).chain(called(j))).collect();
+    let windowed = raw.jobs.iter().flat_map(|j| j.sinks.iter().filter(|s| j.holds_windows(&s.input)));
+    let windowed: Vec<_> = windowed.map(|s| s.name.clone()).collect();
     let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
     let views = stores::tables(raw).flat_map(|t| t.views.iter().map(|v| v.name.clone()));
     let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).chain(views).collect();
@@ -466,6 +468,8 @@ pub fn known(raw: &Raw) -> Known {
         ("freshness_ms", layers),
         ("producers", producers),
         ("scopes", sinks),
+        ("aggregates", windowed.clone()),
+        ("checks", windowed),
         ("values", values),
         ("jobs", jobs),
         ("pinned_ms", topics),
