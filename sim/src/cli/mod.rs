@@ -5,6 +5,7 @@ mod check;
 mod diff;
 mod digests;
 pub mod engine;
+mod explain;
 mod list;
 mod new;
 pub mod recorded;
@@ -51,6 +52,8 @@ enum Command {
     Replay(replay::Arguments),
     /// Run twice and show the first event that differs, and the outcomes side by side.
     Diff(diff::Arguments),
+    /// Say of each event that a window misplaces why: where it waited, for what, and which record passed it.
+    Explain(explain::Arguments),
     /// Run a scenario over many seeds, or over every crash point, and add up what was found.
     Sweep(sweep::Arguments),
     /// Print the digest of every scenario, as snapshots/digests.toml holds them.
@@ -199,6 +202,7 @@ pub fn main() -> Exit {
         Command::Run(a) => run::run(&a, &mut out),
         Command::Replay(a) => replay::run(&a, &mut out),
         Command::Diff(a) => diff::run(&a, &mut out),
+        Command::Explain(a) => explain::run(&a, &mut out),
         Command::Sweep(a) => sweep::run(&a, &mut out),
         Command::Digests(a) => digests::run(&a, &mut out),
         Command::Chain(a) => chain::run(&a, &mut out),

@@ -18,12 +18,14 @@ mod plant;
 mod seen;
 mod stage;
 mod stores;
+pub mod why;
 
 pub use finish::{Finished, finish};
 pub use ghosts::Shuffle;
 pub use plant::Plant;
 pub use seen::Seen;
 pub use stage::Stage;
+pub use why::{Displaced, Explained};
 
 use crate::host::Drive;
 use crate::judge::{Cast, FreshnessLaw, Judge, ResultLaw, Sent, TopicInfo};

@@ -2,7 +2,7 @@
 
 use super::Shuffle;
 use super::faults::Watcher;
-use crate::judge::Judge;
+use crate::judge::{Journey, Judge};
 use crate::world::Observer;
 use model::base::{Addr, Aside, Event, Layer, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
 
@@ -79,6 +79,8 @@ pub struct Seen {
     pub event_base: Option<i64>,
     /// The cluster still forms: faults are not counted, triggers do not see it.
     pub forming: bool,
+    /// Everything that happened to events on their way, of a run that is to be explained.
+    pub journey: Option<Journey>,
     /// Under what numbers rows travel, if not their own.
     pub shuffle: Option<Shuffle>,
 }
@@ -91,6 +93,7 @@ impl Seen {
             skews: vec![Skew::default(); readers],
             event_base: None,
             forming: true,
+            journey: None,
             shuffle: None,
         }
     }
@@ -103,6 +106,9 @@ impl Seen {
 impl Observer for Seen {
     fn event(&mut self, at: SimTime, id: u64, cause: u64, process: ProcessId, event: &Event) {
         self.judge.event(at, id, cause, process, event);
+        if let Some(journey) = &mut self.journey {
+            journey.event(at, id, cause, process, event);
+        }
         if !self.forming {
             self.watcher.event(at, id, cause, process, event);
         }
@@ -111,6 +117,9 @@ impl Observer for Seen {
         match self.shuffle {
             Some(shuffle) => self.judge.aside(at, process, &shuffle.overheard(aside)),
             None => self.judge.aside(at, process, aside),
+        }
+        if let Some(journey) = &mut self.journey {
+            journey.aside(at, process, aside);
         }
     }
     fn shown(&mut self, at: SimTime, process: ProcessId, shown: &Shown) {

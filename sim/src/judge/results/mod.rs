@@ -175,6 +175,10 @@ impl ResultLaw {
         let appends = Appends::of(&plan.aggregates);
         Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
     }
+    /// Windowed results, and those whose rows stand for one event each.
+    pub fn plans(&self) -> &[AggregatePlan] {
+        &self.plan.aggregates
+    }
     /// Whether there is a job that writes anything.
     pub fn has_sinks(&self) -> bool {
         !self.plan.sinks.is_empty()
