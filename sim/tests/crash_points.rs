@@ -90,7 +90,9 @@ fn kill(target: &str, on: &str, down: &str) -> String {
     fault("kill", "kill", target, on, &format!("restart-after = \"{down}\""))
 }
 fn timeout(ms: u32) -> String {
-    format!("[[jobs]]\nname = \"meter\"\n[[jobs.sinks]]\nname = \"tenant-cost\"\nproducer.transaction.timeout.ms = {ms}\n")
+    format!(
+        "[[jobs]]\nname = \"meter\"\n[[jobs.sinks]]\nname = \"tenant-cost\"\nproducer.transaction.timeout.ms = {ms}\n"
+    )
 }
 
 /// A point: what flink.md says of EXACTLY_ONCE there, and what the scenario has besides.
@@ -110,7 +112,8 @@ fn points() -> Vec<Point> {
         let duration = format!("duration = \"{duration}\"");
         fault("freeze", "freeze", "task manager 1", &behind(event, "0 s"), &duration)
     };
-    let behind_freeze = |delay: &str| format!("{{ event = \"fault-begins\", fault = \"freeze\", delay = \"{delay}\" }}");
+    let behind_freeze =
+        |delay: &str| format!("{{ event = \"fault-begins\", fault = \"freeze\", delay = \"{delay}\" }}");
     vec![
         point("P1 written, no barrier yet", "exactly once", &[ALONE, &timeout(900_000), &kill(tm0, WRITTEN, "3 s")]),
         point(
@@ -131,7 +134,15 @@ fn points() -> Vec<Point> {
         point(
             "P6 commit sent, answer lost",
             "exactly once",
-            &[ALONE, &timeout(900_000), &kill(tm0, &format!("{{ event = \"transaction-ending\", after = {} }}", behind("checkpoint-completed", "0 s")), "3 s")],
+            &[
+                ALONE,
+                &timeout(900_000),
+                &kill(
+                    tm0,
+                    &format!("{{ event = \"transaction-ending\", after = {} }}", behind("checkpoint-completed", "0 s")),
+                    "3 s",
+                ),
+            ],
         ),
         point(
             "P7 committed, before the next",

@@ -319,7 +319,12 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
             let at = nodes.len() - 1;
             if let Some(call) = node.call {
                 let name = scenario.tables[call.to].name.clone();
-                called.push(ResultSink { name: name.clone(), into: Into::Table(call.to as u16, name), node: at, amount: None });
+                called.push(ResultSink {
+                    name: name.clone(),
+                    into: Into::Table(call.to as u16, name),
+                    node: at,
+                    amount: None,
+                });
             }
             let into = match node.kind {
                 NodeKind::Sink { topic, .. } => {

@@ -4,7 +4,9 @@
 use super::keys::Profile;
 use super::raw_fault::{Dead, Fault};
 pub use super::raw_gatekeeper::{Decoder, Gatekeeper, Registry, TransactionalIds};
-pub use super::raw_job::{Call, Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, ResumedState, Table};
+pub use super::raw_job::{
+    Call, Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, ResumedState, Table,
+};
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;

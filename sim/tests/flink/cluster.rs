@@ -46,7 +46,16 @@ pub fn source(bootstrap: &Arc<[Addr]>, watermarks: Option<Watermarks>) -> Kind {
     let partitions = (0..6).map(|p| (TopicPartition::new(0, p), Arc::from("events"))).collect();
     let consumer = ConsumerConfig { auto_offset_reset: AutoOffsetReset::Earliest, ..ConsumerConfig::default() };
     let network = Box::new(NetworkConfig::new(Arc::clone(bootstrap)));
-    Kind::Source(Arc::new(SourceConfig { partitions, consumer: Arc::new(consumer), network, commits: None, commit_on_checkpoint: false, replays: true, until: None, watermarks }))
+    Kind::Source(Arc::new(SourceConfig {
+        partitions,
+        consumer: Arc::new(consumer),
+        network,
+        commits: None,
+        commit_on_checkpoint: false,
+        replays: true,
+        until: None,
+        watermarks,
+    }))
 }
 /// Writes `clean`.
 pub fn sink(bootstrap: &Arc<[Addr]>, guarantee: DeliveryGuarantee, timeout: Millis) -> SinkConfig {

@@ -26,7 +26,8 @@ fn upserts(bootstrap: &Arc<[Addr]>, table: ProcessId) -> JobGraph {
 /// The table behind the windows of a run in which a TaskManager, or the table's database, dies.
 fn table(dies: impl Fn(&mut Cluster, ProcessId)) -> (Cluster, ProcessId) {
     let mut cluster = Cluster::empty(&["workload.late=0 %".into()]);
-    let config = KeyedTableConfig { number: 0, key: Some(KeyColumns(0, Some(1))), version: None, row: Nanos::micros(50) };
+    let config =
+        KeyedTableConfig { number: 0, key: Some(KeyColumns(0, Some(1))), version: None, row: Nanos::micros(50) };
     let table = cluster.run.world.add(0, ActorConfig::KeyedTable(Arc::new(config)));
     cluster.manage(|bootstrap| JobManagerConfig::new(vec![Arc::new(upserts(bootstrap, table))]));
     cluster.begin();

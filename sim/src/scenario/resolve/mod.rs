@@ -358,7 +358,8 @@ impl Resolver<'_> {
         let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
         let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
         let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
-        let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
+        let called = raw.jobs.iter().flat_map(|j| j.operators.iter().filter_map(|o| Some(o.call.as_ref()?.to.clone())));
+        let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).chain(called).collect();
         let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
         let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).collect();
         let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
@@ -420,7 +421,8 @@ fn group_of<K>(config: &super::raw::Settings<K>) -> Option<&str> {
 /// Sinks of jobs that write topics. Their subtasks are as many as those of what they take their input from.
 fn sink_names(raw: &Raw) -> Vec<SinkName> {
     let of_job = |(job, number): (&super::raw::Job, u16)| {
-        let default = job.config.map.get("parallelism.default").and_then(|p| p.to_string().trim_matches('"').parse().ok());
+        let default =
+            job.config.map.get("parallelism.default").and_then(|p| p.to_string().trim_matches('"').parse().ok());
         let own = job.operators.iter().filter_map(|o| o.parallelism).chain(default);
         let subtasks = own.max().unwrap_or(1);
         let sinks = job.sinks.iter().filter_map(move |s| {

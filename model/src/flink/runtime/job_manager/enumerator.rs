@@ -37,7 +37,8 @@ impl Enumerator {
     /// as well, for nothing comes later.
     pub fn registered(&mut self, subtask: u32) -> Option<OperatorEvent> {
         let splits: Vec<_> = self.owned(subtask).into_iter().filter(|tp| self.assigned.insert(*tp)).collect();
-        (!splits.is_empty() || self.config.until.is_some()).then(|| OperatorEvent::AddSplits(splits.into_iter().map(|tp| (tp, None)).collect()))
+        (!splits.is_empty() || self.config.until.is_some())
+            .then(|| OperatorEvent::AddSplits(splits.into_iter().map(|tp| (tp, None)).collect()))
     }
     /// What a checkpoint keeps of it: nothing of a source that cannot be read again.
     pub fn kept(&self) -> BTreeSet<TopicPartition> {

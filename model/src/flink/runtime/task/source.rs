@@ -73,7 +73,15 @@ impl SourceReader {
             progress: config.commits.as_ref().map(|group| Progress::new(group, config.commit_on_checkpoint, cx)),
             failed: false,
         };
-        Self { splits: Vec::new(), replays: config.replays, until: config.until.clone(), told: false, queue: VecDeque::new(), current: VecDeque::new(), fetcher }
+        Self {
+            splits: Vec::new(),
+            replays: config.replays,
+            until: config.until.clone(),
+            told: false,
+            queue: VecDeque::new(),
+            current: VecDeque::new(),
+            fetcher,
+        }
     }
     /// Splits of a checkpoint, or of the enumerator.
     pub fn add_splits(&mut self, splits: impl IntoIterator<Item = Split>) {

@@ -204,7 +204,8 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let table = Addr { process: ProcessId(9), port: Port(1) };
-            let config = UpsertConfig { buffer_flush_max_rows: 3, ..UpsertConfig::new(table, Some(KeyColumns(0, None))) };
+            let config =
+                UpsertConfig { buffer_flush_max_rows: 3, ..UpsertConfig::new(table, Some(KeyColumns(0, None))) };
             let (mut effects, mut connections) = (Vec::new(), 0);
             let sink = Upsert::new(&Arc::new(config), &cx(0, &mut connections, &mut effects));
             Self { sink, effects, connections }
