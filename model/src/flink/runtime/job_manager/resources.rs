@@ -110,7 +110,8 @@ impl Resources {
     }
     /// Jobs whose needs cannot be met, once the start-up period is over (`NoResourceAvailableException`).
     pub fn unfulfillable(&self, now: Millis) -> Vec<JobId> {
-        if now < self.patient_until {
+        // What can be given is given at the look that is due; before, nothing is known to be missing.
+        if now < self.patient_until || self.check_at.is_some() {
             return Vec::new();
         }
         let unmet = self.wanted.iter().filter(|(job, wanted)| !self.is_met(**job, **wanted));

@@ -292,7 +292,11 @@ impl Transactional {
             Ok(()) => Answer::Done,
             Err(failure) => exception(failure).verdict(self.fixes),
         };
-        if let (Answer::KnownReason, Err(Failure::Code(error))) = (answer, result) {
+        if answer == Answer::KnownReason {
+            let error = match result {
+                Err(Failure::Code(error)) => error,
+                _ => ErrorCode::UnknownServerError,
+            };
             let checkpoint = committing.offered[committing.answers.len()].name.checkpoint;
             self.dropped.push((checkpoint, error));
         }
