@@ -404,6 +404,15 @@ pub enum Event {
         /// A table or a view has refused it; parts of it may be there all the same.
         failed: bool,
     },
+    /// The committer of an Iceberg table has made a snapshot, or has failed for good.
+    LakeCommit {
+        /// The job, by number.
+        job: u16,
+        /// Its task fails.
+        failed: bool,
+        /// With which exception, by its place among them.
+        code: u8,
+    },
     /// Anything a test process wants to say.
     Note {
         /// Tag.
@@ -457,6 +466,8 @@ impl Event {
             Self::TaskManagerLost { .. } => "task-manager-lost",
             Self::BlockInserted { failed: false, .. } => "block-inserted",
             Self::BlockInserted { failed: true, .. } => "insert-failed",
+            Self::LakeCommit { failed: false, .. } => "lake-committed",
+            Self::LakeCommit { failed: true, .. } => "lake-commit-failed",
             Self::TransactionState { state, stored, .. } => match (*state, *stored) {
                 (2 | 3, false) => "transaction-ending",
                 (4 | 5, false) => "transaction-completing",
@@ -541,6 +552,8 @@ impl Event {
             Self::SavepointCompleted { .. } => 60,
             Self::BlockInserted { failed: false, .. } => 61,
             Self::BlockInserted { failed: true, .. } => 62,
+            Self::LakeCommit { failed: false, .. } => 63,
+            Self::LakeCommit { failed: true, .. } => 64,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {

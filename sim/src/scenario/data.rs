@@ -1,13 +1,13 @@
 //! A scenario ready to run: plain data in which nothing has to be looked up or parsed any more.
 
 pub use super::data_job::{Flink, Job, JobNode, NodeKind, Table};
-pub use super::data_store::{ClickHouse, ClickHouseTable, TableView};
+pub use super::data_store::{ClickHouse, ClickHouseTable, Lake, LakeCatalog, TableView};
 use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
 use model::app::{Gateway, Shopping};
-use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, TopicId, TopicPartition};
+use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, SwapOutcome, TopicId, TopicPartition};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,8 @@ pub struct Scenario {
     pub tables: Vec<Table>,
     /// ClickHouse servers.
     pub clickhouse: Vec<ClickHouse>,
+    /// Iceberg tables.
+    pub lakes: Vec<Lake>,
 }
 
 impl Scenario {
@@ -408,6 +410,8 @@ pub enum Target {
     Table(u16),
     /// A ClickHouse server, by place in [`Scenario::clickhouse`].
     ClickHouse(u16),
+    /// An Iceberg table's catalog and object store, by place in [`Scenario::lakes`].
+    Lake(u16),
     /// The JobManager.
     JobManager,
     /// A TaskManager; all if none is named.
@@ -584,6 +588,15 @@ pub enum Action<T> {
         pause: Nanos,
         /// What the network tells the others meanwhile.
         dead: Dead,
+    },
+    /// What becomes of commits to Iceberg tables.
+    LakeCommits {
+        /// Whose.
+        target: Vec<Target>,
+        /// What.
+        outcome: SwapOutcome,
+        /// Of how many.
+        commits: u32,
     },
     /// False answers of a registry.
     Registry {

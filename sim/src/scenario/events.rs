@@ -53,6 +53,8 @@ pub const TRACED: &[&str] = &[
     "task-manager-lost",
     "block-inserted",
     "insert-failed",
+    "lake-committed",
+    "lake-commit-failed",
 ];
 /// A fault has begun.
 pub const FAULT_BEGINS: &str = "fault-begins";

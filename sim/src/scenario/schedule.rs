@@ -77,6 +77,7 @@ impl Action<Range> {
             }
             Self::ForgetTopic { target, topics, answers } => Action::ForgetTopic { target, topics, answers },
             Self::Registry { target, status } => Action::Registry { target, status },
+            Self::LakeCommits { target, outcome, commits } => Action::LakeCommits { target, outcome, commits },
         }
     }
 }
@@ -219,6 +220,7 @@ impl<T> Action<T> {
             Self::RollingRestart { .. } => "rolling-restart",
             Self::ForgetTopic { .. } => "forget-topic",
             Self::Registry { .. } => "registry",
+            Self::LakeCommits { .. } => "lake-commits",
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Names<'a> {
     pub registries: u16,
     /// Keyed tables, in order.
     pub tables: &'a [String],
+    /// Iceberg tables, in order.
+    pub lakes: &'a [String],
     /// ClickHouse servers, in order.
     pub clickhouse: &'a [String],
     /// TaskManagers; none without jobs.
@@ -55,6 +57,7 @@ const FORMS: &[&str] = &[
     "registry/N",
     "table NAME",
     "clickhouse NAME",
+    "lake NAME",
     "job manager",
     "task manager N",
     "all task managers",
@@ -117,6 +120,9 @@ impl Names<'_> {
             [text] if text.starts_with("registry/") => {
                 let (_, instance) = instance("registry", text, &[("registry".to_owned(), self.registries)])?;
                 Ok(Target::Registry(instance))
+            }
+            ["lake", name] => {
+                Ok(Target::Lake(place("Iceberg table", name, self.lakes.iter().map(String::as_str))? as u16))
             }
             ["clickhouse", name] => {
                 Ok(Target::ClickHouse(
@@ -221,6 +227,7 @@ mod tests {
             registries,
             tables: &[],
             clickhouse: &[],
+            lakes: &[],
             task_managers: 2,
             machines,
         };

@@ -34,6 +34,7 @@ impl Scenario {
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(r, None) => format!("reader {}", self.readers[usize::from(r)].name),
             Target::Reader(r, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(r)].name),
+            Target::Lake(l) => format!("lake {}", self.lakes[usize::from(l)].name),
             Target::ClickHouse(c) => format!("clickhouse {}", self.clickhouse[usize::from(c)].name),
             Target::Table(t) => format!("table {}", self.tables[usize::from(t)].name),
             Target::JobManager => "job manager".into(),
@@ -120,6 +121,7 @@ impl Scenario {
                 }
             }
             Action::UpgradeFeature { transaction_version } => format!("transaction.version to {transaction_version}"),
+            Action::LakeCommits { target, outcome, commits } => format!("{}, {commits} {outcome:?}", on(target)),
             Action::Registry { target, status } => format!("{}, status {status}", on(target)),
             Action::RollingRestart { target, killed, .. } => {
                 format!("{} ({})", on(target), if *killed { "killed" } else { "stopped" })

@@ -30,6 +30,7 @@ pub(super) struct Plan {
     gatekeepers: Vec<String>,
     tables: Vec<String>,
     clickhouse: Vec<String>,
+    lakes: Vec<String>,
 }
 
 /// What a fault looks for.
@@ -64,6 +65,7 @@ impl Plan {
             machines: scenario.machines.iter().map(|m| m.name.clone()).collect(),
             gatekeepers: scenario.gatekeepers.iter().map(|g| g.name.clone()).collect(),
             tables: scenario.tables.iter().map(|t| t.name.clone()).collect(),
+            lakes: scenario.lakes.iter().map(|l| l.name.clone()).collect(),
             clickhouse: scenario.clickhouse.iter().map(|c| c.name.clone()).collect(),
         }
     }
@@ -158,6 +160,7 @@ impl Plan {
             Target::Registry(Some(n)) => single(self.stage.registries.get(usize::from(n)).copied()),
             Target::Registry(None) => Some(self.stage.registries.clone()),
             Target::Table(t) => single(self.stage.tables.get(usize::from(t)).copied()),
+            Target::Lake(l) => single(self.stage.lakes.get(usize::from(l)).copied()),
             Target::ClickHouse(c) => single(self.stage.clickhouse.get(usize::from(c)).copied()),
             Target::JobManager => single(self.stage.job_manager),
             Target::TaskManager(Some(n)) => single(self.stage.task_managers.get(usize::from(n)).copied()),
@@ -227,6 +230,9 @@ impl Plan {
         if let Some(t) = self.stage.tables.iter().position(|p| *p == process) {
             return format!("table {}", self.tables[t]);
         }
+        if let Some(l) = self.stage.lakes.iter().position(|p| *p == process) {
+            return format!("lake {}", self.lakes[l]);
+        }
         if let Some(c) = self.stage.clickhouse.iter().position(|p| *p == process) {
             return format!("clickhouse {}", self.clickhouse[c]);
         }
@@ -274,6 +280,7 @@ impl Plan {
             Target::Reader(i, None) => format!("reader {}", self.readers[usize::from(i)]),
             Target::Reader(i, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(i)]),
             Target::Table(t) => format!("table {}", self.tables[usize::from(t)]),
+            Target::Lake(l) => format!("lake {}", self.lakes[usize::from(l)]),
             Target::ClickHouse(c) => format!("clickhouse {}", self.clickhouse[usize::from(c)]),
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),
