@@ -58,6 +58,8 @@ pub enum Signal {
     Job(u16, JobAct),
     /// To a lakehouse: what becomes of so many of the next commits.
     Swaps(SwapOutcome, u32),
+    /// To a lakehouse: its table is compacted, and old snapshots expire.
+    Maintain,
 }
 
 /// What becomes of a commit: applied or not, and what its client is told (the four outcomes of stores 0).
@@ -108,6 +110,7 @@ impl Feed for Signal {
             Self::UpgradeTransactions(_) => 10,
             Self::Job(..) => 11,
             Self::Swaps(..) => 12,
+            Self::Maintain => 13,
         });
         match *self {
             Self::ElectPreferredOf(topic) | Self::ShowTopic(topic) => chain.u16(topic.0),
@@ -139,7 +142,7 @@ impl Feed for Signal {
                 chain.i64(after.0);
                 chain.u32(many);
             }
-            Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) => {}
+            Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) | Self::Maintain => {}
         }
     }
 }

@@ -4,6 +4,7 @@
 //! request is fenced: one of a client that has died since counts like any other.
 
 mod client;
+mod maintenance;
 mod messages;
 
 pub use client::{Answer, Ask, LakeClient, LakeClientConfig};
@@ -164,6 +165,7 @@ impl Lakehouse {
         match (port, input) {
             (_, Input::Signal(Signal::Terminate)) => cx.exit(),
             (_, Input::Signal(Signal::Swaps(outcome, many))) => self.outcome = (outcome, many),
+            (_, Input::Signal(Signal::Maintain)) => self.maintain(cx),
             (CATALOG, Input::Wake) => self.land(cx),
             (_, Input::Message { conn, message: Message::Foreign(message), .. }) => {
                 let Some(LakeMessage(id, what)) = message.get() else { return };
@@ -229,6 +231,32 @@ impl Lakehouse {
     }
     fn wake_for_late<W>(&self, cx: &mut Cx<'_, Message, W>) {
         cx.wake_port(CATALOG, self.late.iter().map(|(at, _)| *at).min());
+    }
+
+    /// The table's maintenance, at one instant: what it takes is not modelled.
+    fn maintain<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let client = cx.stream(&format!("maintenance {}", cx.now.0)).bits() as u32 >> 1;
+        let (pointer, _) = self.catalog.load();
+        // What cannot be read stays as it is.
+        let _ = maintenance::maintain(client, &mut self.catalog, &mut self.objects, cx.millis(), cx.fixes);
+        let new: Vec<Key> = self.objects.keys().filter(|key| !self.files.contains_key(key)).copied().collect();
+        for key in new {
+            let Ok(object) = self.objects.get(&key).cloned() else { continue };
+            let file = FileId(self.next);
+            self.next += 1;
+            self.files.insert(key, file);
+            cx.write(file, Foreign::new(LakeFile::Stored(key, object)).into());
+        }
+        let gone: Vec<Key> = self.files.keys().filter(|key| self.objects.get(key).is_err()).copied().collect();
+        for key in gone {
+            if let Some(file) = self.files.remove(&key) {
+                cx.write(file, Foreign::new(LakeFile::Gone).into());
+            }
+        }
+        let (now, metadata) = self.catalog.load();
+        if now != pointer {
+            cx.write(POINTER, Foreign::new(LakeFile::Table(now, metadata)).into());
+        }
     }
 
     // ---- the object store
@@ -443,6 +471,23 @@ mod tests {
             let next = bench.append(7);
             assert_eq!(told(bench.ask(Lake::Swap(next))), Some(Ok(())), "{outcome:?}");
         }
+    }
+
+    #[test]
+    fn maintenance_keeps_the_rows_and_leaves_no_marker() {
+        let mut bench = Bench::new();
+        for client in 1..4 {
+            let swap = bench.append(client);
+            assert_eq!(told(bench.ask(Lake::Swap(swap))), Some(Ok(())));
+        }
+        let before = bench.lake.objects.keys().count();
+        bench.step(Port(0), Input::Signal(Signal::Maintain));
+        assert_eq!(bench.rows(), [1, 2, 3]);
+        assert_eq!(bench.lake.metadata().snapshots.len(), 1);
+        assert!(bench.lake.objects.keys().count() < before, "what only expired snapshots had is gone");
+        let config = Arc::clone(&bench.lake.config);
+        bench.lake = Lakehouse::on(&config, bench.disk.iter().map(|(file, content)| (*file, content)));
+        assert_eq!(bench.rows(), [1, 2, 3]);
     }
 
     #[test]

@@ -598,6 +598,11 @@ pub enum Action<T> {
         /// Of how many.
         commits: u32,
     },
+    /// Iceberg tables are compacted, and their old snapshots expire.
+    MaintainLake {
+        /// Which.
+        target: Vec<Target>,
+    },
     /// False answers of a registry.
     Registry {
         /// Whose.

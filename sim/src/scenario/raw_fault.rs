@@ -42,6 +42,8 @@ pub enum Kind {
     Registry,
     /// Commits to an Iceberg table end otherwise than they should, or are told otherwise.
     LakeCommits,
+    /// An Iceberg table is compacted, and its old snapshots expire.
+    MaintainLake,
     /// The operator raises the level of a feature (`kafka-features upgrade`).
     UpgradeFeature,
     /// A user acts upon a Flink job: submits, cancels, stops it, takes a savepoint.
@@ -87,7 +89,7 @@ impl Kind {
     pub const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Kill | Self::PowerLoss | Self::Stop => (&["target"], &["dead", "restart-after"]),
-            Self::Restart | Self::Thaw => (&["target"], &[]),
+            Self::Restart | Self::Thaw | Self::MaintainLake => (&["target"], &[]),
             Self::Freeze => (&["target"], &["duration"]),
             Self::Partition => (&["from", "to"], &["ports", "one-way", "duration"]),
             Self::Link => {

@@ -80,7 +80,10 @@ impl Scenario {
                 let (existing, new) = (format!("{:?}", dead.existing), format!("{:?}", dead.new));
                 format!("{} ({}, {})", on(target), existing.to_lowercase(), new.to_lowercase())
             }
-            Action::Restart { target } | Action::Freeze { target } | Action::Thaw { target } => on(target),
+            Action::Restart { target }
+            | Action::Freeze { target }
+            | Action::Thaw { target }
+            | Action::MaintainLake { target } => on(target),
             Action::Partition(cut) | Action::Link { cut, .. } => {
                 let arrow = if cut.one_way { "to" } else { "from and to" };
                 let ports = format!("{:?}", cut.ports).to_lowercase();

@@ -204,6 +204,12 @@ impl FaultEngine {
                 }
                 self.end_after(i, hands);
             }
+            Action::MaintainLake { .. } => {
+                for p in &on {
+                    hands.inject(&Fault::Signal(Stage::main_port(*p), Signal::Maintain));
+                }
+                self.end_after(i, hands);
+            }
             Action::LakeCommits { outcome, commits, .. } => {
                 for p in &on {
                     hands.inject(&Fault::Signal(Stage::main_port(*p), Signal::Swaps(*outcome, *commits)));

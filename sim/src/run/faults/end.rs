@@ -57,6 +57,7 @@ impl FaultEngine {
             }
             Action::Registry { .. } => on.into_iter().for_each(|p| super::begin::answer(p, 0, hands)),
             Action::LakeCommits { .. }
+            | Action::MaintainLake { .. }
             | Action::Restart { .. }
             | Action::Thaw { .. }
             | Action::MoveLeaders { .. }

@@ -363,6 +363,7 @@ impl FaultEngine {
             | Action::RollingRestart { target, .. }
             | Action::Registry { target, .. }
             | Action::LakeCommits { target, .. }
+            | Action::MaintainLake { target }
             | Action::ForgetTopic { target, .. } => target,
             Action::Partition(cut) | Action::Link { cut, .. } => &cut.from,
             Action::Job { .. } => &[Target::JobManager],

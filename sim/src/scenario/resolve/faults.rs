@@ -304,6 +304,12 @@ impl Resolver<'_> {
                 }
                 Action::LakeCommits { target, outcome, commits: f.commits.unwrap_or(1) }
             }
+            Kind::MaintainLake => {
+                if target.iter().any(|t| !matches!(t, Target::Lake(_))) {
+                    self.say(&at("target"), "what is maintained is a `lake NAME`");
+                }
+                Action::MaintainLake { target }
+            }
             Kind::ForgetTopic => Action::ForgetTopic {
                 target: or_all(target),
                 topics: self.topic_list(path, f, names),
@@ -423,6 +429,7 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::ForgetTopic => "forget-topic",
         Kind::Registry => "registry",
         Kind::LakeCommits => "lake-commits",
+        Kind::MaintainLake => "maintain-lake",
         Kind::Chaos => "chaos",
     }
 }
