@@ -10,6 +10,7 @@ use crate::kafka::broker::node::config::NodeConfig;
 use crate::kafka::broker::node::disk::{NodeDisk, NodeWrite};
 use crate::kafka::messages::Message;
 use crate::keyed_table::{KeyedTable, KeyedTableConfig};
+use crate::lake::{LakeConfig, Lakehouse};
 use crate::registry::process::{Registry, RegistryConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub enum ActorConfig {
     KeyedTable(Arc<KeyedTableConfig>),
     /// A ClickHouse server.
     ClickHouse(Arc<ClickHouseConfig>),
+    /// A lakehouse: catalog and object store.
+    Lake(Arc<LakeConfig>),
 }
 
 /// An actor's disk. Which kind it is shows with the first write.
@@ -135,6 +138,8 @@ pub enum Actor {
     KeyedTable(Box<KeyedTable>),
     /// A ClickHouse server.
     ClickHouse(Box<ClickHouse>),
+    /// A lakehouse: catalog and object store.
+    Lake(Box<Lakehouse>),
 }
 impl Actor {
     /// The node, if it is one.
@@ -179,6 +184,13 @@ impl Actor {
             _ => None,
         }
     }
+    /// The lakehouse, if it is one.
+    pub fn lake(&self) -> Option<&Lakehouse> {
+        match self {
+            Self::Lake(lake) => Some(lake),
+            _ => None,
+        }
+    }
     /// The ClickHouse server, if it is one.
     pub fn clickhouse(&self) -> Option<&ClickHouse> {
         match self {
@@ -214,6 +226,7 @@ impl Process for Actor {
             ActorConfig::TaskManager(config) => Self::TaskManager(Box::new(TaskManager::start(config, cx))),
             ActorConfig::Gatekeeper(config) => Self::Gatekeeper(Box::new(Gatekeeper::start(config, cx))),
             ActorConfig::Registry(config) => Self::Registry(Box::new(Registry::start(config, cx))),
+            ActorConfig::Lake(config) => Self::Lake(Box::new(Lakehouse::start(config, disk.files(), cx))),
             ActorConfig::ClickHouse(config) => Self::ClickHouse(Box::new(ClickHouse::start(config, disk.files(), cx))),
             ActorConfig::KeyedTable(config) => {
                 Self::KeyedTable(Box::new(KeyedTable::start(config, disk.all_kept(), cx)))
@@ -231,6 +244,7 @@ impl Process for Actor {
             Self::Registry(registry) => registry.step(input, cx),
             Self::KeyedTable(table) => table.step(input, cx),
             Self::ClickHouse(server) => server.step(port, input, cx),
+            Self::Lake(lake) => lake.step(port, input, cx),
         }
     }
     fn lane(&self, port: Port) -> Lane {
@@ -244,6 +258,7 @@ impl Process for Actor {
             Self::Registry(registry) => registry.lane(port),
             Self::KeyedTable(table) => table.lane(port),
             Self::ClickHouse(server) => server.lane(port),
+            Self::Lake(lake) => lake.lane(port),
         }
     }
 }

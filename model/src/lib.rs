@@ -12,5 +12,6 @@ pub mod clickhouse;
 pub mod flink;
 pub mod kafka;
 pub mod keyed_table;
+pub mod lake;
 pub mod registry;
 pub mod store;

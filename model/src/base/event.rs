@@ -426,6 +426,15 @@ pub enum Event {
         /// A table or a view has refused it; parts of it may be there all the same.
         failed: bool,
     },
+    /// The committer of an Iceberg table has made a snapshot, or has failed for good.
+    LakeCommit {
+        /// The job, by number.
+        job: u16,
+        /// Its task fails.
+        failed: bool,
+        /// With which exception, by its place among them.
+        code: u8,
+    },
     /// Anything a test process wants to say.
     Note {
         /// Tag.
@@ -482,6 +491,8 @@ impl Event {
             Self::TaskManagerLost { .. } => "task-manager-lost",
             Self::BlockInserted { failed: false, .. } => "block-inserted",
             Self::BlockInserted { failed: true, .. } => "insert-failed",
+            Self::LakeCommit { failed: false, .. } => "lake-committed",
+            Self::LakeCommit { failed: true, .. } => "lake-commit-failed",
             Self::TransactionState { state, stored, .. } => match (*state, *stored) {
                 (2 | 3, false) => "transaction-ending",
                 (4 | 5, false) => "transaction-completing",
@@ -570,6 +581,8 @@ impl Event {
             Self::SourceCommitted { taken: false, .. } => 62,
             Self::BlockInserted { failed: false, .. } => 65,
             Self::BlockInserted { failed: true, .. } => 66,
+            Self::LakeCommit { failed: false, .. } => 67,
+            Self::LakeCommit { failed: true, .. } => 68,
             Self::CompletionStopped { .. } => 31,
             Self::MarkerArrived { .. } => 32,
             Self::TransactionEnded { fate, .. } => match fate {

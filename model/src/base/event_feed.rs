@@ -200,6 +200,10 @@ impl Feed for Event {
                 c.u8(what);
             }
             Self::JobEnded { job, .. } => c.u16(job),
+            Self::LakeCommit { job, code, .. } => {
+                c.u16(job);
+                c.u8(code);
+            }
             Self::BlockInserted { table, rows, .. } => {
                 c.u16(table);
                 c.u32(rows);

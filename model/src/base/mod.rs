@@ -28,7 +28,9 @@ pub use ids::{
 };
 pub use keymap::KeyMap;
 pub use partition_map::PartitionMap;
-pub use process::{Addr, ConnEvent, Cx, CxOf, Disk, Effect, Input, JobAct, Layer, Process, Shown, Signal, Wire};
+pub use process::{
+    Addr, ConnEvent, Cx, CxOf, Disk, Effect, Input, JobAct, Layer, Process, Shown, Signal, SwapOutcome, Wire,
+};
 pub use rows::{Batch, BatchBuilder, BatchKind, Ghost, Marker, ProducerTag, Row, Span, string_hash, text_value};
 pub use small_map::{SmallMap, SmallSet};
 pub use stream::{Domain, Stream, Streams};

@@ -56,6 +56,27 @@ pub enum Signal {
     UpgradeTransactions(u8),
     /// To a JobManager: about this job, by number.
     Job(u16, JobAct),
+    /// To a lakehouse: what becomes of so many of the next commits.
+    Swaps(SwapOutcome, u32),
+    /// To a lakehouse: its table is compacted, and old snapshots expire.
+    Maintain,
+}
+
+/// What becomes of a commit: applied or not, and what its client is told (the four outcomes of stores 0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwapOutcome {
+    /// As it is, so it is told.
+    Truth,
+    /// Refused, although nothing stands against it.
+    Refused,
+    /// Applied, and told as refused.
+    LandedRefused,
+    /// Not applied; nobody can say.
+    Unknown,
+    /// Applied; nobody can say.
+    LandedUnknown,
+    /// No answer, and applied so much later.
+    Late(Millis),
 }
 
 /// What a user does about a job.
@@ -88,6 +109,8 @@ impl Feed for Signal {
             Self::Answer(_) => 9,
             Self::UpgradeTransactions(_) => 10,
             Self::Job(..) => 11,
+            Self::Swaps(..) => 12,
+            Self::Maintain => 13,
         });
         match *self {
             Self::ElectPreferredOf(topic) | Self::ShowTopic(topic) => chain.u16(topic.0),
@@ -106,7 +129,20 @@ impl Feed for Signal {
                     JobAct::Savepoint => 4,
                 });
             }
-            Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) => {}
+            Self::Swaps(outcome, many) => {
+                let (kind, after) = match outcome {
+                    SwapOutcome::Truth => (0, Millis::ZERO),
+                    SwapOutcome::Refused => (1, Millis::ZERO),
+                    SwapOutcome::LandedRefused => (2, Millis::ZERO),
+                    SwapOutcome::Unknown => (3, Millis::ZERO),
+                    SwapOutcome::LandedUnknown => (4, Millis::ZERO),
+                    SwapOutcome::Late(after) => (5, after),
+                };
+                chain.u8(kind);
+                chain.i64(after.0);
+                chain.u32(many);
+            }
+            Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) | Self::Maintain => {}
         }
     }
 }

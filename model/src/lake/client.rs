@@ -118,7 +118,11 @@ impl LakeClient {
     /// When it wants to run by itself.
     pub fn deadline(&self) -> Option<SimTime> {
         let request = self.request.as_ref()?;
-        Some(SimTime::at(if request.sent { request.until } else { request.until.min(request.not_before.max(Millis(0))) }))
+        Some(SimTime::at(if request.sent {
+            request.until
+        } else {
+            request.until.min(request.not_before.max(Millis(0)))
+        }))
     }
     fn send<W>(&mut self, now: Millis, cx: &mut Cx<'_, Message, W>) {
         let Some(request) = self.request.as_mut().filter(|r| !r.sent && r.not_before <= now) else { return };

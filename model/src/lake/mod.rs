@@ -4,13 +4,15 @@
 //! request is fenced: one of a client that has died since counts like any other.
 
 mod client;
+mod maintenance;
 mod messages;
 
 pub use client::{Answer, Ask, LakeClient, LakeClientConfig};
 pub use messages::{Lake, LakeMessage, Named, bytes_of};
 
 use crate::base::{
-    Chain, ConnId, Cx, FileId, Foreign, ForeignMessage, Input, Lane, Millis, Nanos, Port, Signal, SimTime, SwapOutcome,
+    Batch, Chain, ConnId, Cx, FileId, Foreign, ForeignMessage, Input, Lane, Layer, Millis, Nanos, Offset, Port,
+    ProducerTag, Shown, Signal, SimTime, SwapOutcome, TopicPartition,
 };
 use crate::kafka::messages::Message;
 use crate::store::iceberg::{
@@ -31,6 +33,8 @@ const POINTER: FileId = FileId(0);
 /// How it is started.
 #[derive(Clone, Debug)]
 pub struct LakeConfig {
+    /// The number under which rows are shown that are stored in its files.
+    pub number: u16,
     /// The catalog.
     pub kind: CatalogKind,
     /// Table properties.
@@ -161,6 +165,7 @@ impl Lakehouse {
         match (port, input) {
             (_, Input::Signal(Signal::Terminate)) => cx.exit(),
             (_, Input::Signal(Signal::Swaps(outcome, many))) => self.outcome = (outcome, many),
+            (_, Input::Signal(Signal::Maintain)) => self.maintain(cx),
             (CATALOG, Input::Wake) => self.land(cx),
             (_, Input::Message { conn, message: Message::Foreign(message), .. }) => {
                 let Some(LakeMessage(id, what)) = message.get() else { return };
@@ -216,7 +221,8 @@ impl Lakehouse {
     }
     /// What was in the air arrives.
     fn land<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= cx.now);
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= cx.now);
         self.late = later;
         for (_, swap) in due {
             let _ = self.apply(swap, cx);
@@ -225,6 +231,32 @@ impl Lakehouse {
     }
     fn wake_for_late<W>(&self, cx: &mut Cx<'_, Message, W>) {
         cx.wake_port(CATALOG, self.late.iter().map(|(at, _)| *at).min());
+    }
+
+    /// The table's maintenance, at one instant: what it takes is not modelled.
+    fn maintain<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        let client = cx.stream(&format!("maintenance {}", cx.now.0)).bits() as u32 >> 1;
+        let (pointer, _) = self.catalog.load();
+        // What cannot be read stays as it is.
+        let _ = maintenance::maintain(client, &mut self.catalog, &mut self.objects, cx.millis(), cx.fixes);
+        let new: Vec<Key> = self.objects.keys().filter(|key| !self.files.contains_key(key)).copied().collect();
+        for key in new {
+            let Ok(object) = self.objects.get(&key).cloned() else { continue };
+            let file = FileId(self.next);
+            self.next += 1;
+            self.files.insert(key, file);
+            cx.write(file, Foreign::new(LakeFile::Stored(key, object)).into());
+        }
+        let gone: Vec<Key> = self.files.keys().filter(|key| self.objects.get(key).is_err()).copied().collect();
+        for key in gone {
+            if let Some(file) = self.files.remove(&key) {
+                cx.write(file, Foreign::new(LakeFile::Gone).into());
+            }
+        }
+        let (now, metadata) = self.catalog.load();
+        if now != pointer {
+            cx.write(POINTER, Foreign::new(LakeFile::Table(now, metadata)).into());
+        }
     }
 
     // ---- the object store
@@ -244,7 +276,9 @@ impl Lakehouse {
         }
         let moved: u64 = match what {
             Lake::Put(objects) => objects.iter().map(|(_, o)| u64::from(bytes_of(o))).sum(),
-            Lake::Get(keys) => keys.iter().filter_map(|k| self.objects.get(k).ok()).map(|o| u64::from(bytes_of(o))).sum(),
+            Lake::Get(keys) => {
+                keys.iter().filter_map(|k| self.objects.get(k).ok()).map(|o| u64::from(bytes_of(o))).sum()
+            }
             _ => 0,
         };
         cx.work(self.service_time(requests as u64, moved));
@@ -260,6 +294,12 @@ impl Lakehouse {
                     self.bytes += u64::from(bytes_of(object));
                     self.files.insert(*key, file);
                     self.objects.put(*key, object.clone());
+                    if let Object::Rows(rows) = object {
+                        let (layer, to) = (Layer::Stored(self.config.number), rows.len() as u32);
+                        let batch = Arc::new(Batch::data(Arc::clone(rows), [].into(), ProducerTag::NONE, false));
+                        let tp = TopicPartition::new(self.config.number, 0);
+                        cx.show(Shown { layer, tp, base: Offset::UNKNOWN, from: 0, to, batch });
+                    }
                     cx.write(file, Foreign::new(LakeFile::Stored(*key, object.clone())).into());
                 }
                 Some(Lake::Done)
@@ -300,3 +340,177 @@ pub fn branch() -> Name {
 pub const PATIENCE: Millis = Millis(60_000);
 /// A connection's side of a client.
 pub(crate) type Line = Option<(ConnId, bool)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Addr, Asides, Effect, Fixes, Incarnation, ProcessId, Row, Streams};
+    use crate::store::iceberg::{AppendWriter, Change, ChangeKind, Commit, Mint, SnapshotProducer, Table, WriteResult};
+
+    type Effects = Vec<Effect<Message, Foreign>>;
+
+    struct Bench {
+        lake: Lakehouse,
+        disk: BTreeMap<FileId, LakeFile>,
+        fresh: (u64, Asides),
+        now: u64,
+    }
+    fn cx<'a>(
+        ms: u64,
+        (connections, asides): &'a mut (u64, Asides),
+        effects: &'a mut Effects,
+    ) -> Cx<'a, Message, Foreign> {
+        let at = SimTime(ms * 1_000_000);
+        Cx::new(at, ProcessId(1), Incarnation(0), CATALOG, Fixes::ALL, 0, Streams(1), connections, asides, effects)
+    }
+    impl Bench {
+        fn new() -> Self {
+            let config = LakeConfig {
+                number: 0,
+                kind: CatalogKind::References,
+                properties: Vec::new(),
+                catalog: Nanos::ZERO,
+                object: Nanos::millis(10),
+                bandwidth: 1_000_000,
+                throttle: None,
+                memory: None,
+            };
+            let lake = Lakehouse::on(&Arc::new(config), std::iter::empty());
+            Self { lake, disk: BTreeMap::new(), fresh: Default::default(), now: 0 }
+        }
+        fn step(&mut self, port: Port, input: Input<Message>) -> Vec<Lake> {
+            let mut effects = Vec::new();
+            self.lake.step(port, input, &mut cx(self.now, &mut self.fresh, &mut effects));
+            let mut answers = Vec::new();
+            for effect in effects {
+                match effect {
+                    Effect::Write(file, content) => {
+                        self.disk.extend(content.get::<LakeFile>().map(|c| (file, c.clone())));
+                    }
+                    Effect::Send { message: Message::Foreign(m), .. } => {
+                        answers.extend(m.get::<LakeMessage>().map(|m| m.1.clone()));
+                    }
+                    _ => {}
+                }
+            }
+            answers
+        }
+        fn ask(&mut self, what: Lake) -> Option<Lake> {
+            let port = if matches!(what, Lake::Load | Lake::Swap(_)) { CATALOG } else { OBJECTS };
+            let from = Addr { process: ProcessId(2), port: Port(9) };
+            let conn = ConnId::new(ProcessId(2), 1);
+            self.step(port, Input::Message { conn, from, message: LakeMessage(1, what).wrap() }).pop()
+        }
+        /// A client appends a file; gives the swap that would make it visible.
+        fn append(&mut self, client: u32) -> Box<Swap> {
+            let Some(Lake::Loaded(pointer, metadata)) = self.ask(Lake::Load) else { panic!("no table") };
+            let (mut files, mut writer) = (Files::default(), AppendWriter::new(client));
+            if let Some(head) = metadata.current() {
+                let Some(Lake::Got(found)) = self.ask(Lake::Get([head.list].into())) else { panic!("no list") };
+                for (key, object) in found.iter() {
+                    let _ = files.put(*key, object.clone());
+                }
+            }
+            writer.rows(&[Row { cols: [i64::from(client), 0, 0, 0], ..Row::default() }]);
+            let WriteResult { data, .. } = writer.close(&mut files);
+            let change = Change::adding(ChangeKind::Append, data, Vec::new());
+            let mut commit: Commit = SnapshotProducer::new(Mint::new(client).snapshot(), change, branch()).into();
+            let mut table = Table::new((pointer, metadata));
+            let swap = commit.attempt(&mut table, &mut files, Millis(1), Fixes::ALL).ok().flatten();
+            let objects = files.keys().filter_map(|key| Some((*key, files.get(key).ok()?.clone()))).collect();
+            assert!(matches!(self.ask(Lake::Put(objects)), Some(Lake::Done)));
+            Box::new(swap.expect("something to swap"))
+        }
+        fn rows(&self) -> Vec<i64> {
+            let mut rows: Vec<i64> = self.lake.rows().expect("a readable table").iter().map(|r| r.cols[0]).collect();
+            rows.sort_unstable();
+            rows
+        }
+        fn fault(&mut self, outcome: SwapOutcome) {
+            self.step(Port(0), Input::Signal(Signal::Swaps(outcome, 1)));
+        }
+    }
+    fn told(answer: Option<Lake>) -> Option<Result<(), SwapError>> {
+        match answer {
+            Some(Lake::Swapped(result)) => Some(result),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_swap_makes_files_visible_and_all_of_it_outlives_the_process() {
+        let mut bench = Bench::new();
+        let swap = bench.append(1);
+        assert!(bench.rows().is_empty(), "stored, not visible");
+        assert_eq!(told(bench.ask(Lake::Swap(swap))), Some(Ok(())));
+        let swap = bench.append(2);
+        let late = bench.append(3);
+        assert_eq!(told(bench.ask(Lake::Swap(swap))), Some(Ok(())));
+        assert_eq!(told(bench.ask(Lake::Swap(late))), Some(Err(SwapError::CommitFailed)), "its base has moved");
+        assert_eq!(bench.rows(), [1, 2]);
+        let config = Arc::clone(&bench.lake.config);
+        bench.lake = Lakehouse::on(&config, bench.disk.iter().map(|(file, content)| (*file, content)));
+        assert_eq!(bench.rows(), [1, 2]);
+    }
+
+    #[test]
+    fn a_commit_has_four_outcomes_and_may_come_late() {
+        let outcomes = [
+            (SwapOutcome::Refused, Some(Err(SwapError::CommitFailed)), 0),
+            (SwapOutcome::LandedRefused, Some(Err(SwapError::CommitFailed)), 1),
+            (SwapOutcome::Unknown, Some(Err(SwapError::Unknown)), 0),
+            (SwapOutcome::LandedUnknown, Some(Err(SwapError::Unknown)), 1),
+            (SwapOutcome::Late(Millis(50)), None, 0),
+        ];
+        for (outcome, answer, visible) in outcomes {
+            let mut bench = Bench::new();
+            let swap = bench.append(1);
+            bench.fault(outcome);
+            assert_eq!(told(bench.ask(Lake::Swap(swap))), answer, "{outcome:?}");
+            assert_eq!(bench.rows().len(), visible, "{outcome:?}");
+            if answer.is_none() {
+                bench.now = 50;
+                bench.step(CATALOG, Input::Wake);
+                assert_eq!(bench.rows(), [1], "nothing fences it");
+            }
+            // One of them, and no more.
+            let next = bench.append(7);
+            assert_eq!(told(bench.ask(Lake::Swap(next))), Some(Ok(())), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn maintenance_keeps_the_rows_and_leaves_no_marker() {
+        let mut bench = Bench::new();
+        for client in 1..4 {
+            let swap = bench.append(client);
+            assert_eq!(told(bench.ask(Lake::Swap(swap))), Some(Ok(())));
+        }
+        let before = bench.lake.objects.keys().count();
+        bench.step(Port(0), Input::Signal(Signal::Maintain));
+        assert_eq!(bench.rows(), [1, 2, 3]);
+        assert_eq!(bench.lake.metadata().snapshots.len(), 1);
+        assert!(bench.lake.objects.keys().count() < before, "what only expired snapshots had is gone");
+        let config = Arc::clone(&bench.lake.config);
+        bench.lake = Lakehouse::on(&config, bench.disk.iter().map(|(file, content)| (*file, content)));
+        assert_eq!(bench.rows(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_store_bears_its_rate_and_slows_down_where_memory_is_short() {
+        let mut bench = Bench::new();
+        let plain = bench.lake.service_time(1, 0);
+        assert_eq!(plain, Nanos::millis(10));
+        assert_eq!(bench.lake.service_time(2, 1_000_000), Nanos(20_000_000 + 1_000_000_000));
+        let short = LakeConfig { memory: Some((1_000, 500)), ..(*bench.lake.config).clone() };
+        bench.append(1);
+        bench.lake.config = Arc::new(short);
+        assert!(bench.lake.service_time(1, 0) > Nanos::millis(100));
+        bench.lake.throttle = Some(Throttle::new(Rate { per_second: 1, burst: 1 }, Millis::ZERO));
+        let get = || Lake::Get([].into());
+        assert!(matches!(bench.ask(get()), Some(Lake::Got(_))));
+        let key = Key::Temporary(1, 1);
+        assert!(matches!(bench.ask(Lake::Get([key].into())), Some(Lake::Got(_))));
+        assert!(matches!(bench.ask(Lake::Get([key].into())), Some(Lake::SlowDown)));
+    }
+}

@@ -25,6 +25,13 @@ fn places(job: &Job) -> Vec<(u16, u16)> {
                 vertices.push((node.parallelism, 1));
             }
         }
+        // Calls stand behind their function in the chain, a committer of Iceberg in a vertex of its own.
+        if node.call.is_some() {
+            vertices[usize::from(placed[placed.len() - 1].0)].1 += 1;
+        }
+        if matches!(node.kind, NodeKind::Lake(_)) {
+            vertices.push((1, 1));
+        }
     }
     placed
 }

@@ -179,7 +179,7 @@ fn tables(run: &Run) -> Vec<Vec<Row>> {
         let opened = |row: &Row| Row { ghost: run.seen.shuffle.map_or(row.ghost, |s| s.open(row.ghost)), ..*row };
         table.map(|t| t.rows().map(|(_, row)| opened(row)).collect()).unwrap_or_default()
     };
-    run.stage.tables.iter().map(rows).collect()
+    run.stage.tables.iter().map(rows).chain(super::stores::lakes(run)).collect()
 }
 /// What the open windows of running operators hold.
 fn open(run: &Run) -> BTreeMap<OperatorAt, Vec<Ghost>> {
@@ -193,13 +193,13 @@ fn open(run: &Run) -> BTreeMap<OperatorAt, Vec<Ghost>> {
     }
     open
 }
-/// How much the logs hold, but for Kafka's own.
+/// How much the logs hold, but for Kafka's own, and how often Iceberg tables have changed.
 pub(super) fn ends(run: &Run) -> i64 {
     let own = |tp: &TopicPartition| run.topics[usize::from(tp.topic.0)].events;
     let of = |n: &Node| {
         partitions(run).filter(own).filter_map(|tp| Some(n.partitions().get(tp)?.log().end().0)).sum::<i64>()
     };
-    nodes(run).map(|(.., n)| of(n)).sum()
+    nodes(run).map(|(.., n)| of(n)).sum::<i64>() + super::stores::lake_snapshots(run)
 }
 
 /// Gathers everything.

@@ -122,7 +122,8 @@ fn ledger(run: &Run) -> Ledger {
 }
 fn layer(run: &Run, name: &str, c: &LayerCount) -> Layer {
     let reader = run.cast.readers.iter().find(|r| r.name == name);
-    let table = run.scenario.tables.iter().any(|t| t.name == name);
+    let lake = run.scenario.lakes.iter().any(|l| l.name == name);
+    let table = lake || run.scenario.tables.iter().any(|t| t.name == name);
     let stored = run.scenario.clickhouse.iter().flat_map(|c| &c.tables);
     let stored = stored.map(|t| t.name.as_str()).any(|t| name == t || name.strip_suffix("-final") == Some(t));
     let isolation = reader.map_or(if table || stored { "table" } else { "log" }, |r| {

@@ -38,6 +38,7 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
         stage.tables.push(world.add(table.machine as u32, ActorConfig::KeyedTable(Arc::new(config))));
         stage.machine.push(table.machine as u32);
     }
+    super::stores::add_lakes(scenario, world, stage);
     let c = &flink.config;
     let heartbeat = HeartbeatConfig {
         interval: c.ms("heartbeat.interval"),
@@ -47,7 +48,7 @@ pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut Worl
     let ask_timeout = c.ms("pekko.ask.timeout");
     let age = Millis((flink.age.0 / 1_000_000) as i64);
     let config = JobManagerConfig {
-        jobs: scenario.jobs.iter().map(|job| Arc::new(graph(job, scenario, bootstrap, &stage.tables))).collect(),
+        jobs: scenario.jobs.iter().map(|job| Arc::new(graph(job, scenario, bootstrap, stage))).collect(),
         heartbeat,
         ask_timeout,
         patient_for: (c.ms("slot.request.timeout") - age).max(REGISTERING),
@@ -89,12 +90,12 @@ fn submission(job: &Job) -> Submission {
 
 /// The processes of a Flink cluster that a run starts.
 pub(super) fn processes(stage: &Stage) -> impl Iterator<Item = ProcessId> + '_ {
-    let tables = stage.tables.iter().copied();
+    let tables = stage.tables.iter().chain(&stage.lakes).copied();
     tables.chain(stage.job_manager).chain(stage.task_managers.iter().copied())
 }
 
 /// A job's graph: operators that follow each other without a key and with equal parallelism are one chain (1.2).
-fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[ProcessId]) -> JobGraph {
+fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, stage: &Stage) -> JobGraph {
     let c = &job.config;
     let mut graph = JobGraph {
         vertices: Vec::new(),
@@ -118,13 +119,14 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[Proc
         };
         let chains = upstream
             .filter(|((vertex, _), _)| key.is_none() && graph.vertices[*vertex].parallelism == node.parallelism);
-        let kind = kind(node, scenario, bootstrap, tables);
+        let kind = kind(job, node, scenario, bootstrap, stage);
         let chained = |after, side| Chained { kind, after, side, shown: shown[at], record: node.record };
         if let Some(((vertex, of), side)) = chains {
             let chain = &mut graph.vertices[vertex].chain;
             chain.push(chained(Some(of), side));
             placed.push((vertex, chain.len() - 1));
-            chain.extend(calls(node, chain.len() - 1, scenario, tables));
+            chain.extend(calls(node, chain.len() - 1, scenario, stage));
+            committer(&mut graph, vertex);
             continue;
         }
         let parallelism = node.parallelism;
@@ -136,14 +138,25 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[Proc
             graph.edges.push(JobEdge { from: from as u16, after, side, to: vertex as u16, exchange });
         }
         placed.push((vertex, 0));
-        graph.vertices[vertex].chain.extend(calls(node, 0, scenario, tables));
+        graph.vertices[vertex].chain.extend(calls(node, 0, scenario, stage));
+        committer(&mut graph, vertex);
     }
     graph
 }
+/// Behind a writer of an Iceberg table comes its committer, in a vertex of its own.
+fn committer(graph: &mut JobGraph, writers: usize) {
+    let Some(Chained { kind: Kind::LakeWriter(config), .. }) = graph.vertices[writers].chain.last() else { return };
+    let kind = Kind::LakeCommitter(Arc::clone(config));
+    let after = graph.vertices[writers].chain.len() - 1;
+    let chained = Chained { kind, after: None, side: false, shown: None, record: Nanos::ZERO };
+    graph.vertices.push(Vertex { parallelism: 1, max_parallelism: 1, chain: vec![chained] });
+    let to = graph.vertices.len() as u16 - 1;
+    graph.edges.push(JobEdge { from: writers as u16, after, side: false, to, exchange: Exchange::Rebalance });
+}
 /// The calls of an operator, right behind it in its chain.
-fn calls(node: &JobNode, after: usize, scenario: &Scenario, tables: &[ProcessId]) -> Option<Chained> {
+fn calls(node: &JobNode, after: usize, scenario: &Scenario, stage: &Stage) -> Option<Chained> {
     let call = node.call?;
-    let at = Addr { process: tables[call.to], port: SQL };
+    let at = Addr { process: stage.tables[call.to], port: SQL };
     let config = UpsertConfig {
         one_by_one: true,
         max_retries: call.retries,
@@ -178,11 +191,12 @@ fn stateful_above(job: &Job, node: &JobNode) -> Option<usize> {
     None
 }
 
-fn kind(node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>, tables: &[ProcessId]) -> Kind {
+fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>, stage: &Stage) -> Kind {
     match &node.kind {
         NodeKind::Operator(operator, _) => Kind::Operator(operator.clone()),
+        NodeKind::Lake(lake) => Kind::LakeWriter(Arc::new(super::stores::lake_sink(job, *lake, scenario, stage))),
         NodeKind::Upsert(table) => {
-            let at = Addr { process: tables[*table], port: SQL };
+            let at = Addr { process: stage.tables[*table], port: SQL };
             Kind::Upsert(Arc::new(UpsertConfig::new(at, scenario.tables[*table].key)))
         }
         NodeKind::Source { topic, config, watermarks, until, replays, group } => {
@@ -327,7 +341,9 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                 (NodeKind::Operator(operator, _), Some((of, false))) => {
                     ResultNode::Derived(of, Derivation(operator.clone()))
                 }
-                (NodeKind::Sink { .. } | NodeKind::Upsert(_), Some((of, false))) => ResultNode::Same(of),
+                (NodeKind::Sink { .. } | NodeKind::Upsert(_) | NodeKind::Lake(_), Some((of, false))) => {
+                    ResultNode::Same(of)
+                }
                 _ => ResultNode::Nothing,
             });
             let at = nodes.len() - 1;
@@ -344,6 +360,11 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                 NodeKind::Sink { topic, .. } => {
                     writers.push((topic.0, at));
                     Some(Into::Topic(topic.0))
+                }
+                // Among the tables they come behind those with a key.
+                NodeKind::Lake(lake) => {
+                    let number = (scenario.tables.len() + lake) as u16;
+                    Some(Into::Table(number, scenario.lakes[lake].name.clone()))
                 }
                 NodeKind::Upsert(table) => Some(Into::Table(table as u16, scenario.tables[table].name.clone())),
                 _ => None,

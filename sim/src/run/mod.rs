@@ -225,6 +225,10 @@ impl Run {
                 let at = of(&self.stage.tables).map_or(0, |(n, _)| n);
                 format!("table {}", self.scenario.tables[at].name)
             }
+            _ if self.stage.lakes.contains(&process) => {
+                let at = of(&self.stage.lakes).map_or(0, |(n, _)| n);
+                format!("lake {}", self.scenario.lakes[at].name)
+            }
             _ if self.stage.clickhouse.contains(&process) => {
                 let at = of(&self.stage.clickhouse).map_or(0, |(n, _)| n);
                 format!("clickhouse {}", self.scenario.clickhouse[at].name)

@@ -21,6 +21,8 @@ pub struct Stage {
     pub tables: Vec<ProcessId>,
     /// ClickHouse servers, by place in the scenario.
     pub clickhouse: Vec<ProcessId>,
+    /// Catalogs and object stores of Iceberg tables, by place in the scenario.
+    pub lakes: Vec<ProcessId>,
     /// The JobManager, if there is one.
     pub job_manager: Option<ProcessId>,
     /// TaskManagers.

@@ -4,27 +4,31 @@ use super::build::{rd_consumer, rd_instance};
 use super::members::topic_names;
 use super::{Run, Stage, evidence};
 use crate::judge::StoredTable;
-use crate::scenario::data::{ClickHouse, ClickHouseTable, Scenario};
+use crate::scenario::data::{ClickHouse, ClickHouseTable, Job, Lake, LakeCatalog, Scenario};
 use crate::scenario::keys::Config;
 use crate::world::World;
 use model::actor::{Actor, ActorConfig};
 use model::app::RdMemberConfig;
 use model::base::{Addr, Millis, Row};
 use model::clickhouse::{ClickHouseConfig, KafkaTableConfig, Warehouse};
+use model::flink::runtime::graph::LakeSinkConfig;
 use model::kafka::client::rdkafka_consumer::group::RdGroupConfig;
 use model::kafka::coordinator::group::Name;
 use model::kafka::txn_messages::GroupId;
+use model::lake::{CATALOG, LakeClientConfig, LakeConfig, Lakehouse, OBJECTS, PATIENCE};
 use model::registry::{Shape, payload};
 use model::store::clickhouse::{
     ErrorMode, InsertSettings, KafkaConfig, Pipeline, RowKind, TableConfig, Target, View, ViewSettings,
 };
+use model::store::iceberg::CatalogKind;
+use model::store::object_store::Rate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Adds the servers to a world.
 pub(super) fn add(scenario: &Scenario, bootstrap: &Arc<[Addr]>, world: &mut World<Actor>, stage: &mut Stage) {
-    // Rows are shown under numbers behind those of keyed tables.
-    let mut number = scenario.tables.len() as u16;
+    // Rows are shown under numbers behind those of keyed tables and of lakes.
+    let mut number = (scenario.tables.len() + scenario.lakes.len()) as u16;
     for server in &scenario.clickhouse {
         let config = config(server, number, scenario, bootstrap);
         number += server.tables.len() as u16;
@@ -115,6 +119,68 @@ fn table_config(s: &Config) -> TableConfig {
         fsync: on(s, "fsync_after_insert") && on(s, "fsync_part_directory"),
         ..TableConfig::default()
     }
+}
+
+/// Adds catalogs and object stores of Iceberg tables to a world.
+pub(super) fn add_lakes(scenario: &Scenario, world: &mut World<Actor>, stage: &mut Stage) {
+    for (lake, number) in scenario.lakes.iter().zip(scenario.tables.len() as u16..) {
+        stage.lakes.push(world.add(lake.machine as u32, ActorConfig::Lake(Arc::new(lake_config(lake, number)))));
+        stage.machine.push(lake.machine as u32);
+    }
+}
+fn lake_config(lake: &Lake, number: u16) -> LakeConfig {
+    LakeConfig {
+        number,
+        kind: match lake.catalog {
+            LakeCatalog::Rest => CatalogKind::References,
+            LakeCatalog::Jdbc => CatalogKind::Pointer,
+        },
+        properties: Vec::new(),
+        catalog: lake.catalog_request,
+        object: lake.object_request,
+        bandwidth: lake.bandwidth,
+        throttle: lake.requests_per_second.map(|n| Rate { per_second: n, burst: n }),
+        memory: lake.memory,
+    }
+}
+/// A sink of a job that appends to an Iceberg table.
+pub(super) fn lake_sink(job: &Job, lake: usize, scenario: &Scenario, stage: &Stage) -> LakeSinkConfig {
+    let process = stage.lakes[lake];
+    LakeSinkConfig {
+        client: LakeClientConfig {
+            catalog: Addr { process, port: CATALOG },
+            objects: Addr { process, port: OBJECTS },
+            timeout: PATIENCE,
+            retries: 5,
+        },
+        v2: job.config.flag("table.exec.iceberg.use-v2-sink"),
+        // Operators of different jobs with one uid: a job that resumes another finds its state by it.
+        operator: lake as u64 + 1,
+        job: job.same_id_as.map(|other| root(other, scenario) as u64 + 1),
+    }
+}
+/// The job whose own id a job runs under.
+fn root(job: usize, scenario: &Scenario) -> usize {
+    scenario.jobs[job].same_id_as.map_or(job, |other| root(other, scenario))
+}
+/// What Iceberg tables hold for who reads them now; nothing, where something that the head refers to is gone.
+pub(super) fn lakes(run: &Run) -> impl Iterator<Item = Vec<Row>> + '_ {
+    run.scenario.lakes.iter().zip(&run.stage.lakes).map(|(lake, process)| {
+        let found;
+        let house = match run.world.process(*process).and_then(Actor::lake) {
+            Some(up) => up,
+            None => {
+                found = Lakehouse::on(&Arc::new(lake_config(lake, 0)), run.world.disk(*process).files());
+                &found
+            }
+        };
+        house.rows().unwrap_or_default()
+    })
+}
+/// How many snapshots their tables have seen.
+pub(super) fn lake_snapshots(run: &Run) -> i64 {
+    let up = run.stage.lakes.iter().filter_map(|p| run.world.process(*p).and_then(Actor::lake));
+    up.map(|lake| lake.metadata().last_sequence).sum()
 }
 
 /// What tables have not finished with: partitions that are not read to their end, blocks on their way.

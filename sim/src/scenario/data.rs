@@ -1,14 +1,14 @@
 //! A scenario ready to run: plain data in which nothing has to be looked up or parsed any more.
 
 pub use super::data_job::{Call, Flink, Job, JobNode, NodeKind, Table};
-pub use super::data_store::{ClickHouse, ClickHouseTable, TableView};
+pub use super::data_store::{ClickHouse, ClickHouseTable, Lake, LakeCatalog, TableView};
 use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
 use crate::judge::Objective;
 use model::app::{Gateway, Shopping};
-use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, TopicId, TopicPartition};
+use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, SwapOutcome, TopicId, TopicPartition};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,8 @@ pub struct Scenario {
     pub tables: Vec<Table>,
     /// ClickHouse servers.
     pub clickhouse: Vec<ClickHouse>,
+    /// Iceberg tables.
+    pub lakes: Vec<Lake>,
 }
 
 impl Scenario {
@@ -415,6 +417,8 @@ pub enum Target {
     Table(u16),
     /// A ClickHouse server, by place in [`Scenario::clickhouse`].
     ClickHouse(u16),
+    /// An Iceberg table's catalog and object store, by place in [`Scenario::lakes`].
+    Lake(u16),
     /// The JobManager.
     JobManager,
     /// A TaskManager; all if none is named.
@@ -597,6 +601,20 @@ pub enum Action<T> {
         pause: Nanos,
         /// What the network tells the others meanwhile.
         dead: Dead,
+    },
+    /// What becomes of commits to Iceberg tables.
+    LakeCommits {
+        /// Whose.
+        target: Vec<Target>,
+        /// What.
+        outcome: SwapOutcome,
+        /// Of how many.
+        commits: u32,
+    },
+    /// Iceberg tables are compacted, and their old snapshots expire.
+    MaintainLake {
+        /// Which.
+        target: Vec<Target>,
     },
     /// False answers of a registry.
     Registry {

@@ -44,6 +44,8 @@ pub struct Job {
     pub starts: bool,
     /// With whose state it begins, by place in [`Scenario::jobs`](super::data::Scenario::jobs), and whether that is a savepoint.
     pub resumes: Option<(usize, bool)>,
+    /// Under whose id it runs, by place in [`Scenario::jobs`](super::data::Scenario::jobs).
+    pub same_id_as: Option<usize>,
     /// Its graph.
     pub nodes: Vec<JobNode>,
 }
@@ -78,7 +80,7 @@ pub struct Call {
 impl JobNode {
     /// Whether it is an end of the graph.
     pub const fn is_sink(&self) -> bool {
-        matches!(self.kind, NodeKind::Sink { .. } | NodeKind::Upsert(_))
+        matches!(self.kind, NodeKind::Sink { .. } | NodeKind::Upsert(_) | NodeKind::Lake(_))
     }
 }
 /// What a node of a job's graph does.
@@ -114,4 +116,6 @@ pub enum NodeKind {
     },
     /// Upserts into a table, by place in [`Scenario::tables`](super::data::Scenario::tables).
     Upsert(usize),
+    /// Appends to an Iceberg table, by place in [`Scenario::lakes`](super::data::Scenario::lakes).
+    Lake(usize),
 }

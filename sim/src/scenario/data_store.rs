@@ -2,6 +2,7 @@
 
 use super::data::Range;
 use super::keys::Config;
+pub use super::raw_store::LakeCatalog;
 use model::base::{Nanos, SimTime, TopicId};
 use model::store::clickhouse::{Column, RowEngine, View};
 
@@ -52,4 +53,24 @@ pub struct TableView {
     pub view: View,
     /// What it sums up; rows if it is none.
     pub sum: Option<Column>,
+}
+/// An Iceberg table with its catalog and object store.
+#[derive(Clone, Debug)]
+pub struct Lake {
+    /// Name.
+    pub name: String,
+    /// The machine, by place in [`Scenario::machines`](super::data::Scenario::machines).
+    pub machine: usize,
+    /// Its catalog.
+    pub catalog: LakeCatalog,
+    /// Work of the catalog for one request.
+    pub catalog_request: Nanos,
+    /// Work of the object store for one request.
+    pub object_request: Nanos,
+    /// Bytes a second.
+    pub bandwidth: u64,
+    /// Requests a second.
+    pub requests_per_second: Option<u32>,
+    /// Memory, and what an object takes of it.
+    pub memory: Option<(u64, u64)>,
 }

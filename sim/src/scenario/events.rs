@@ -58,6 +58,8 @@ pub const TRACED: &[&str] = &[
     "task-manager-lost",
     "block-inserted",
     "insert-failed",
+    "lake-committed",
+    "lake-commit-failed",
 ];
 /// Those that are about a job.
 pub const OF_JOBS: [&str; 10] = {

@@ -9,7 +9,7 @@ pub use super::raw_job::{
 };
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
 use super::raw_objective::Objective;
-pub use super::raw_store::{ClickHouse, ClickHouseTable, TableEngine, TableView};
+pub use super::raw_store::{ClickHouse, ClickHouseTable, Lake, TableEngine, TableView};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
 use schemars::JsonSchema;
@@ -80,6 +80,9 @@ pub struct Raw {
     /// ClickHouse servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clickhouse: Vec<ClickHouse>,
+    /// Iceberg tables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lakes: Vec<Lake>,
     /// What the applications send, unless they have a workload of their own.
     #[serde(default)]
     pub workload: Workload,

@@ -40,12 +40,32 @@ pub enum Kind {
     ForgetTopic,
     /// A schema registry answers something else than the truth.
     Registry,
+    /// Commits to an Iceberg table end otherwise than they should, or are told otherwise.
+    LakeCommits,
+    /// An Iceberg table is compacted, and its old snapshots expire.
+    MaintainLake,
     /// The operator raises the level of a feature (`kafka-features upgrade`).
     UpgradeFeature,
     /// A user acts upon a Flink job: submits, cancels, stops it, takes a savepoint.
     Job,
     /// Faults drawn from the seed.
     Chaos,
+}
+
+/// What becomes of a commit to an Iceberg table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommitOutcome {
+    /// Refused (409), although nothing stands against it.
+    Refused,
+    /// Landed, and told as refused.
+    LandedRefused,
+    /// Not landed; the answer says that nobody knows (5xx).
+    Unknown,
+    /// Landed; the answer says that nobody knows.
+    LandedUnknown,
+    /// No answer; it lands `delay` later.
+    Late,
 }
 
 /// What a user does about a job.
@@ -69,7 +89,7 @@ impl Kind {
     pub const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Kill | Self::PowerLoss | Self::Stop => (&["target"], &["dead", "restart-after"]),
-            Self::Restart | Self::Thaw => (&["target"], &[]),
+            Self::Restart | Self::Thaw | Self::MaintainLake => (&["target"], &[]),
             Self::Freeze => (&["target"], &["duration"]),
             Self::Partition => (&["from", "to"], &["ports", "one-way", "duration"]),
             Self::Link => {
@@ -82,6 +102,7 @@ impl Kind {
             Self::RollingRestart => (&[], &["target", "pause", "dead", "killed", "controller-last", "restart-after"]),
             Self::ForgetTopic => (&["topics"], &["target", "duration", "answers"]),
             Self::Registry => (&["status"], &["target", "duration"]),
+            Self::LakeCommits => (&["target", "outcome"], &["commits", "delay"]),
             Self::UpgradeFeature => (&["transaction-version"], &[]),
             Self::Job => (&["job", "act"], &[]),
             Self::Chaos => {
@@ -299,6 +320,13 @@ pub struct Fault {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 200, max = 599))]
     pub status: Option<u16>,
+    /// What becomes of commits to an Iceberg table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<CommitOutcome>,
+    /// Of how many; of one if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub commits: Option<u32>,
     /// Which job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,

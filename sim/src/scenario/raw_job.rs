@@ -35,6 +35,9 @@ pub struct Job {
     /// Its keys: `execution.*`, `pipeline.*`, `restart-strategy.*`, `parallelism.default`.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<JobKeys>,
+    /// The job whose id it runs under too, as in application mode with high availability; without, it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_id_as: Option<String>,
     /// Begins with the cluster; else a fault of kind `job` submits it.
     #[serde(default = "yes")]
     pub starts: bool,
@@ -299,6 +302,10 @@ pub struct JobSink {
     /// The keyed table that rows are upserted into, as the JDBC sink does, at least once; else a topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
+    /// The Iceberg table that rows are appended to, by FlinkSink, or by IcebergSink with `table.exec.iceberg.use-v2-sink`; else a
+    /// topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lake: Option<String>,
     /// Its keys.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub config: Settings<SinkKeys>,

@@ -2,7 +2,7 @@
 
 use super::raw::{ConsumerKeys, Settings};
 use super::raw_keys::{KafkaEngineKeys, MergeTreeKeys};
-use super::units::{Draw, Duration};
+use super::units::{Draw, Duration, Rate, Size};
 use model::base::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,4 +100,56 @@ pub struct TableView {
     /// Its query throws on a block that holds such a row: `COLUMN = NUMBER`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throws_on: Option<String>,
+}
+
+/// How a catalog compares when it swaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LakeCatalog {
+    /// The head of the branch.
+    #[default]
+    Rest,
+    /// The whole pointer.
+    Jdbc,
+}
+/// An Iceberg table: its catalog, and the object store that it lies in.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Lake {
+    /// Name of the table; also that of its layer in the outcome.
+    pub name: String,
+    /// Its catalog.
+    #[serde(default)]
+    pub catalog: LakeCatalog,
+    /// Work of the catalog for one request.
+    #[serde(default = "catalog_request")]
+    pub catalog_request: Duration,
+    /// Work of the object store for one request.
+    #[serde(default = "object_request")]
+    pub object_request: Duration,
+    /// Bytes a second that go through the object store.
+    #[serde(default = "object_bandwidth")]
+    pub bandwidth: Rate,
+    /// Requests a second above which the object store answers 503 SlowDown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub requests_per_second: Option<u32>,
+    /// Memory of the object store: near its end every request takes longer (a hypothesis).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
+    /// Memory that the index takes for an object.
+    #[serde(default = "index_entry")]
+    pub index_entry: Size,
+}
+const fn catalog_request() -> Duration {
+    Duration(Nanos::millis(10))
+}
+const fn object_request() -> Duration {
+    Duration(Nanos::millis(15))
+}
+const fn object_bandwidth() -> Rate {
+    Rate(100_000_000)
+}
+const fn index_entry() -> Size {
+    Size(1_024)
 }

@@ -77,6 +77,8 @@ impl Action<Range> {
             }
             Self::ForgetTopic { target, topics, answers } => Action::ForgetTopic { target, topics, answers },
             Self::Registry { target, status } => Action::Registry { target, status },
+            Self::MaintainLake { target } => Action::MaintainLake { target },
+            Self::LakeCommits { target, outcome, commits } => Action::LakeCommits { target, outcome, commits },
         }
     }
 }
@@ -219,6 +221,8 @@ impl<T> Action<T> {
             Self::RollingRestart { .. } => "rolling-restart",
             Self::ForgetTopic { .. } => "forget-topic",
             Self::Registry { .. } => "registry",
+            Self::LakeCommits { .. } => "lake-commits",
+            Self::MaintainLake { .. } => "maintain-lake",
         }
     }
 }

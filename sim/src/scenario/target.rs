@@ -23,6 +23,8 @@ pub struct Names<'a> {
     pub registries: u16,
     /// Keyed tables, in order.
     pub tables: &'a [String],
+    /// Iceberg tables, in order.
+    pub lakes: &'a [String],
     /// ClickHouse servers, in order.
     pub clickhouse: &'a [String],
     /// Jobs, in order.
@@ -72,6 +74,7 @@ const FORMS: &[&str] = &[
     "registry/N",
     "table NAME",
     "clickhouse NAME",
+    "lake NAME",
     "job manager",
     "task manager N",
     "task manager of JOB",
@@ -144,6 +147,9 @@ impl Names<'_> {
             [text] if text.starts_with("registry/") => {
                 let (_, instance) = instance("registry", text, &[("registry".to_owned(), self.registries)])?;
                 Ok(Target::Registry(instance))
+            }
+            ["lake", name] => {
+                Ok(Target::Lake(place("Iceberg table", name, self.lakes.iter().map(String::as_str))? as u16))
             }
             ["clickhouse", name] => {
                 Ok(Target::ClickHouse(
@@ -249,6 +255,7 @@ mod tests {
             tables: &[],
             clickhouse: &[],
             jobs: &["meter".to_owned()],
+            lakes: &[],
             task_managers: 2,
             machines,
             sinks: &[SinkName { name: "cost".into(), subtasks: 2, job: 1, topic: "events".into() }],

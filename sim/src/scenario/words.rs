@@ -39,6 +39,7 @@ impl Scenario {
             Target::CoordinatorOfGroup(g) => format!("coordinator of group {}", self.groups[usize::from(g)]),
             Target::Reader(r, None) => format!("reader {}", self.readers[usize::from(r)].name),
             Target::Reader(r, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(r)].name),
+            Target::Lake(l) => format!("lake {}", self.lakes[usize::from(l)].name),
             Target::ClickHouse(c) => format!("clickhouse {}", self.clickhouse[usize::from(c)].name),
             Target::Table(t) => format!("table {}", self.tables[usize::from(t)].name),
             Target::JobManager => "job manager".into(),
@@ -85,7 +86,10 @@ impl Scenario {
                 let (existing, new) = (format!("{:?}", dead.existing), format!("{:?}", dead.new));
                 format!("{} ({}, {})", on(target), existing.to_lowercase(), new.to_lowercase())
             }
-            Action::Restart { target } | Action::Freeze { target } | Action::Thaw { target } => on(target),
+            Action::Restart { target }
+            | Action::Freeze { target }
+            | Action::Thaw { target }
+            | Action::MaintainLake { target } => on(target),
             Action::Partition(cut) | Action::Link { cut, .. } => {
                 let arrow = if cut.one_way { "to" } else { "from and to" };
                 let ports = format!("{:?}", cut.ports).to_lowercase();
@@ -126,6 +130,7 @@ impl Scenario {
                 }
             }
             Action::UpgradeFeature { transaction_version } => format!("transaction.version to {transaction_version}"),
+            Action::LakeCommits { target, outcome, commits } => format!("{}, {commits} {outcome:?}", on(target)),
             Action::Registry { target, status } => format!("{}, status {status}", on(target)),
             Action::RollingRestart { target, killed, .. } => {
                 format!("{} ({})", on(target), if *killed { "killed" } else { "stopped" })

@@ -122,6 +122,8 @@ impl Fault {
             Self::Signal(_, Signal::Answer(_)) => "registry-answers",
             Self::Signal(_, Signal::UpgradeTransactions(_)) => "upgrade-feature",
             Self::Signal(_, Signal::Drain) => "drain",
+            Self::Signal(_, Signal::Swaps(..)) => "lake-commits",
+            Self::Signal(_, Signal::Maintain) => "maintain-lake",
             Self::Signal(_, Signal::Job(_, JobAct::Submit)) => "submit-job",
             Self::Signal(_, Signal::Job(_, JobAct::Cancel)) => "cancel-job",
             Self::Signal(_, Signal::Job(_, JobAct::Stop { .. })) => "stop-job",

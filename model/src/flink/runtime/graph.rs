@@ -153,6 +153,19 @@ impl UpsertConfig {
     }
 }
 
+/// Writes an Iceberg table, append only.
+#[derive(Clone, Debug)]
+pub struct LakeSinkConfig {
+    /// Catalog and object store.
+    pub client: crate::lake::LakeClientConfig,
+    /// `table.exec.iceberg.use-v2-sink`: IcebergSink, else FlinkSink.
+    pub v2: bool,
+    /// The operator's id.
+    pub operator: u64,
+    /// The job's id, where it is not that of the submission (`$internal.pipeline.job-id`).
+    pub job: Option<u64>,
+}
+
 /// What an operator of a chain is.
 #[derive(Clone, Debug)]
 pub enum Kind {
@@ -167,6 +180,10 @@ pub enum Kind {
     /// The calls of a function to a service, after the function: its thread stands until all are answered. What the function
     /// makes of the rows goes on in the same turn.
     Call(Arc<UpsertConfig>),
+    /// A writer of an Iceberg table, which hands what it has written on to a committer.
+    LakeWriter(Arc<LakeSinkConfig>),
+    /// The committer, alone in its vertex, and one of it.
+    LakeCommitter(Arc<LakeSinkConfig>),
 }
 
 /// An operator in a chain.

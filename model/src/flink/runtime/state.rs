@@ -1,7 +1,7 @@
 //! What a task hands in for a checkpoint.
 
 use super::operator::KeyedState;
-use super::task::{ChannelState, SinkState, Split};
+use super::task::{ChannelState, LakeState, SinkState, Split};
 use crate::base::{Chain, Feed, Offset, TopicPartition};
 use crate::flink::checkpoint::CheckpointId;
 use std::collections::BTreeSet;
@@ -18,6 +18,8 @@ pub enum OperatorState {
     Sink(Arc<SinkState>),
     /// The keys of a keyed operator.
     Keyed(Arc<KeyedState>),
+    /// The committer of an Iceberg table.
+    Lake(Arc<LakeState>),
     /// Of no operator, behind the last: what was on its way over the task's channels (2.5).
     Channels(Arc<ChannelState>),
 }
@@ -73,6 +75,7 @@ impl OperatorState {
             Self::Splits(splits) => 60 * splits.len() as u32,
             Self::Sink(state) => 60 + 80 * state.committer.entries().count() as u32,
             Self::Keyed(state) => state.bytes(),
+            Self::Lake(state) => state.bytes(),
             Self::Channels(state) => state.bytes(),
         }
     }
@@ -109,6 +112,10 @@ impl Feed for OperatorState {
             }
             Self::Keyed(state) => {
                 chain.u8(3);
+                state.feed(chain);
+            }
+            Self::Lake(state) => {
+                chain.u8(5);
                 state.feed(chain);
             }
             Self::Channels(state) => {

@@ -42,6 +42,10 @@ impl Catalog {
     pub fn new(kind: CatalogKind, metadata: TableMetadata) -> Self {
         Self { kind, pointer: Pointer(0), metadata: Arc::new(metadata) }
     }
+    /// The table at a pointer.
+    pub const fn at(kind: CatalogKind, pointer: Pointer, metadata: Arc<TableMetadata>) -> Self {
+        Self { kind, pointer, metadata }
+    }
     /// What a client reads.
     pub fn load(&self) -> (Pointer, Arc<TableMetadata>) {
         (self.pointer, Arc::clone(&self.metadata))

@@ -41,4 +41,4 @@ pub use operation::{Change, ChangeKind, Filter, Validation};
 pub use producer::SnapshotProducer;
 pub use read::{live_files, rows};
 pub use table::{Mint, Table};
-pub use writer::{DeltaWriter, RowKind};
+pub use writer::{AppendWriter, DeltaWriter, RowKind};

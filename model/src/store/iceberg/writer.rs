@@ -5,6 +5,39 @@ use super::flink::WriteResult;
 use crate::base::Row;
 use std::collections::BTreeMap;
 
+/// A writer that only appends (`UnpartitionedWriter`).
+#[derive(Clone, Debug)]
+pub struct AppendWriter {
+    writer: u32,
+    files: u32,
+    rows: Vec<Row>,
+}
+impl AppendWriter {
+    /// A writer whose files nobody else names so.
+    pub const fn new(writer: u32) -> Self {
+        Self { writer, files: 0, rows: Vec::new() }
+    }
+    /// Rows for the open file.
+    pub fn rows(&mut self, rows: &[Row]) {
+        self.rows.extend_from_slice(rows);
+    }
+    /// Before a barrier: the file is closed, if it has rows.
+    pub fn close(&mut self, files: &mut Files) -> WriteResult {
+        let rows = std::mem::take(&mut self.rows);
+        if rows.is_empty() {
+            return WriteResult::default();
+        }
+        self.files += 1;
+        let file = Self::listed(u64::from(self.writer) << 32 | u64::from(self.files), rows.len() as u32);
+        files.put(Key::File(file.name), Object::Rows(rows.into()));
+        WriteResult { data: vec![file], deletes: Vec::new() }
+    }
+    /// A data file as manifests list it.
+    pub const fn listed(name: u64, records: u32) -> DataFile {
+        DataFile { name: FileName(name), content: Content::Data, partition: None, records }
+    }
+}
+
 /// Kind of a changelog row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {

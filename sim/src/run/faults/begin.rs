@@ -204,6 +204,18 @@ impl FaultEngine {
                 }
                 self.end_after(i, hands);
             }
+            Action::MaintainLake { .. } => {
+                for p in &on {
+                    hands.inject(&Fault::Signal(Stage::main_port(*p), Signal::Maintain));
+                }
+                self.end_after(i, hands);
+            }
+            Action::LakeCommits { outcome, commits, .. } => {
+                for p in &on {
+                    hands.inject(&Fault::Signal(Stage::main_port(*p), Signal::Swaps(*outcome, *commits)));
+                }
+                self.end_after(i, hands);
+            }
             Action::Registry { status, .. } => {
                 on.iter().for_each(|p| answer(*p, *status, hands));
                 self.end_after(i, hands);

@@ -56,7 +56,9 @@ impl FaultEngine {
                 }
             }
             Action::Registry { .. } => on.into_iter().for_each(|p| super::begin::answer(p, 0, hands)),
-            Action::Restart { .. }
+            Action::LakeCommits { .. }
+            | Action::MaintainLake { .. }
+            | Action::Restart { .. }
             | Action::Thaw { .. }
             | Action::MoveLeaders { .. }
             | Action::UpgradeFeature { .. }

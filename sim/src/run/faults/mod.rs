@@ -362,6 +362,8 @@ impl FaultEngine {
             | Action::Clock { target, .. }
             | Action::RollingRestart { target, .. }
             | Action::Registry { target, .. }
+            | Action::LakeCommits { target, .. }
+            | Action::MaintainLake { target }
             | Action::ForgetTopic { target, .. } => target,
             Action::Partition(cut) | Action::Link { cut, .. } => &cut.from,
             Action::Job { .. } => &[Target::JobManager],

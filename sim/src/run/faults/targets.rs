@@ -37,6 +37,7 @@ pub(super) struct Plan {
     sinks: Vec<(u16, TopicId, String)>,
     clickhouse: Vec<String>,
     jobs: Vec<String>,
+    lakes: Vec<String>,
 }
 
 /// What a fault looks for.
@@ -83,6 +84,7 @@ impl Plan {
             tables: scenario.tables.iter().map(|t| t.name.clone()).collect(),
             transaction_log: transaction_log(scenario),
             sinks: sinks(scenario),
+            lakes: scenario.lakes.iter().map(|l| l.name.clone()).collect(),
             clickhouse: scenario.clickhouse.iter().map(|c| c.name.clone()).collect(),
             jobs: scenario.jobs.iter().map(|j| j.name.clone()).collect(),
         }
@@ -185,6 +187,7 @@ impl Plan {
             Target::Registry(Some(n)) => single(self.stage.registries.get(usize::from(n)).copied()),
             Target::Registry(None) => Some(self.stage.registries.clone()),
             Target::Table(t) => single(self.stage.tables.get(usize::from(t)).copied()),
+            Target::Lake(l) => single(self.stage.lakes.get(usize::from(l)).copied()),
             Target::ClickHouse(c) => single(self.stage.clickhouse.get(usize::from(c)).copied()),
             Target::JobManager => single(self.stage.job_manager),
             Target::TaskManager(Some(n)) => single(self.stage.task_managers.get(usize::from(n)).copied()),
@@ -263,6 +266,9 @@ impl Plan {
         if let Some(t) = self.stage.tables.iter().position(|p| *p == process) {
             return format!("table {}", self.tables[t]);
         }
+        if let Some(l) = self.stage.lakes.iter().position(|p| *p == process) {
+            return format!("lake {}", self.lakes[l]);
+        }
         if let Some(c) = self.stage.clickhouse.iter().position(|p| *p == process) {
             return format!("clickhouse {}", self.clickhouse[c]);
         }
@@ -314,6 +320,7 @@ impl Plan {
             Target::Reader(i, None) => format!("reader {}", self.readers[usize::from(i)]),
             Target::Reader(i, Some(n)) => format!("reader {}/{n}", self.readers[usize::from(i)]),
             Target::Table(t) => format!("table {}", self.tables[usize::from(t)]),
+            Target::Lake(l) => format!("lake {}", self.lakes[usize::from(l)]),
             Target::ClickHouse(c) => format!("clickhouse {}", self.clickhouse[usize::from(c)]),
             Target::JobManager => "job manager".into(),
             Target::TaskManager(Some(n)) => format!("task manager {n}"),

@@ -55,6 +55,7 @@ pub const FLINK: &[Key] = &[
     key("table.optimizer.agg-phase-strategy", &[], FJ, Word(PHASES), "AUTO", "13, T1"),
     key("execution.buffer-timeout.interval", &["execution.buffer-timeout"], FJ, time(1), "100 ms", "13, 1.4"),
     key("execution.checkpointing.interval", &[], FJ, time(0), "0 ms", "13: none is off"),
+    key("table.exec.iceberg.use-v2-sink", &[], FJ, Flag, "false", "8.1"),
     key("execution.checkpointing.mode", &[], FJ, Word(MODES), "EXACTLY_ONCE", "13, 2.3, 2.4"),
     key("execution.checkpointing.timeout", &[], FJ, time(10), "10 min", "13"),
     key("execution.checkpointing.min-pause", &[], FJ, time(0), "0 ms", "13"),

@@ -48,13 +48,14 @@ impl Resolver<'_> {
                     | Target::JobManager
                     | Target::Table(_)
                     | Target::ClickHouse(_)
+                    | Target::Lake(_)
                     | Target::TaskManager(_)
                     | Target::Application(..)
                     | Target::Reader(..)
                     | Target::Gatekeeper(..)
                     | Target::Registry(_) => vec![target],
                     _ => {
-                        let what = "a machine runs `broker N`, `application NAME`, `reader NAME`, `gatekeeper NAME`, `registry`, `table NAME`, `clickhouse NAME`, `job manager` or `task manager N`";
+                        let what = "a machine runs `broker N`, `application NAME`, `reader NAME`, `gatekeeper NAME`, `registry`, `table NAME`, `clickhouse NAME`, `lake NAME`, `job manager` or `task manager N`";
                         self.say(&path, what);
                         continue;
                     }
@@ -89,9 +90,10 @@ impl Resolver<'_> {
             names.tables.iter().enumerate().map(|(t, name)| (Target::Table(t as u16), format!("table-{name}")));
         let clickhouse = names.clickhouse.iter().enumerate();
         let clickhouse = clickhouse.map(|(c, name)| (Target::ClickHouse(c as u16), format!("clickhouse-{name}")));
+        let lakes = names.lakes.iter().enumerate().map(|(l, name)| (Target::Lake(l as u16), format!("lake-{name}")));
         let clients = applications.chain(readers).chain(gatekeepers).chain(registries);
         for (process, name) in
-            brokers.chain(clients).chain(job_manager).chain(task_managers).chain(tables).chain(clickhouse)
+            brokers.chain(clients).chain(job_manager).chain(task_managers).chain(tables).chain(clickhouse).chain(lakes)
         {
             if !placed.iter().any(|(p, _)| *p == process) {
                 placed.push((process, all.len()));
@@ -216,9 +218,11 @@ impl Resolver<'_> {
             Target::Gatekeeper(_, Some(_)) | Target::Registry(Some(_)) => of(&|t| *t == target),
             Target::Gatekeeper(g, None) => of(&|t| matches!(t, Target::Gatekeeper(other, _) if *other == g)),
             Target::Registry(None) => of(&|t| matches!(t, Target::Registry(_))),
-            Target::JobManager | Target::TaskManager(Some(_)) | Target::Table(_) | Target::ClickHouse(_) => {
-                of(&|t| *t == target)
-            }
+            Target::JobManager
+            | Target::TaskManager(Some(_))
+            | Target::Table(_)
+            | Target::ClickHouse(_)
+            | Target::Lake(_) => of(&|t| *t == target),
             Target::TaskManager(None) => of(&|t| matches!(t, Target::TaskManager(_))),
             Target::AllBrokers => of(&|t| matches!(t, Target::Broker(_))),
             Target::AllClients => of(&|t| {
@@ -230,6 +234,7 @@ impl Resolver<'_> {
                         | Target::TaskManager(_)
                         | Target::Table(_)
                         | Target::ClickHouse(_)
+                        | Target::Lake(_)
                 )
             }),
             Target::Machine(m) => Some(vec![usize::from(m)]),

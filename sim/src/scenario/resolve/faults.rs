@@ -7,11 +7,11 @@ use crate::scenario::data::{
 use crate::scenario::events;
 use crate::scenario::problem::{Problem, nearest};
 use crate::scenario::raw::OneOrMore;
-use crate::scenario::raw_fault::{self as raw, Act, Dead, Existing, Kind, New};
+use crate::scenario::raw_fault::{self as raw, Act, CommitOutcome, Dead, Existing, Kind, New};
 use crate::scenario::target::Names;
 use crate::scenario::units::{Draw, Duration};
 use At::{Item, Key};
-use model::base::{JobAct, Nanos, SimTime, TopicId};
+use model::base::{JobAct, Millis, Nanos, SimTime, SwapOutcome, TopicId};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
@@ -311,6 +311,26 @@ impl Resolver<'_> {
                 let target = if target.is_empty() { vec![Target::Registry(None)] } else { target };
                 Action::Registry { target, status: f.status.unwrap_or(503) }
             }
+            Kind::LakeCommits => {
+                let after = f.delay.map_or(Nanos::secs(30), |d| range(d).high);
+                let outcome = match f.outcome? {
+                    CommitOutcome::Refused => SwapOutcome::Refused,
+                    CommitOutcome::LandedRefused => SwapOutcome::LandedRefused,
+                    CommitOutcome::Unknown => SwapOutcome::Unknown,
+                    CommitOutcome::LandedUnknown => SwapOutcome::LandedUnknown,
+                    CommitOutcome::Late => SwapOutcome::Late(Millis((after.0 / 1_000_000) as i64)),
+                };
+                if target.iter().any(|t| !matches!(t, Target::Lake(_))) {
+                    self.say(&at("target"), "commits go to a `lake NAME`");
+                }
+                Action::LakeCommits { target, outcome, commits: f.commits.unwrap_or(1) }
+            }
+            Kind::MaintainLake => {
+                if target.iter().any(|t| !matches!(t, Target::Lake(_))) {
+                    self.say(&at("target"), "what is maintained is a `lake NAME`");
+                }
+                Action::MaintainLake { target }
+            }
             Kind::ForgetTopic => Action::ForgetTopic {
                 target: or_all(target),
                 topics: self.topic_list(path, f, names),
@@ -429,6 +449,8 @@ pub fn kind_name(kind: Kind) -> &'static str {
         Kind::RollingRestart => "rolling-restart",
         Kind::ForgetTopic => "forget-topic",
         Kind::Registry => "registry",
+        Kind::LakeCommits => "lake-commits",
+        Kind::MaintainLake => "maintain-lake",
         Kind::Chaos => "chaos",
     }
 }
@@ -459,6 +481,8 @@ fn present(f: &raw::Fault) -> Vec<&'static str> {
         ("topics", f.topics.is_some()),
         ("answers", f.answers.is_some()),
         ("status", f.status.is_some()),
+        ("outcome", f.outcome.is_some()),
+        ("commits", f.commits.is_some()),
         ("transaction-version", f.transaction_version.is_some()),
         ("job", f.job.is_some()),
         ("act", f.act.is_some()),

@@ -103,6 +103,9 @@ impl Resolver<'_> {
                             node
                         })
                     }
+                    Part::Sink(n) if job.sinks[n].lake.is_some() => {
+                        self.lake_sink(i, n, names, (&graph, &place), &config)
+                    }
                     Part::Sink(n) => self.sink(i, n, &job.sinks[n], names, (&graph, &place), &config, nodes),
                 };
                 let Some(mut built) = built else { continue };
@@ -128,7 +131,16 @@ impl Resolver<'_> {
                 let path = [Key("jobs"), Item(i), Key("resumes")];
                 self.advise(&path, "nothing is kept of the other job when the cluster starts", "set `starts = false`");
             }
-            list.push(Job { name: job.name.clone(), config, starts: job.starts, resumes, nodes: graph });
+            let same_id_as = job.same_id_as.as_ref().and_then(|other| {
+                let path = [Key("jobs"), Item(i), Key("same-id-as")];
+                let found = raw.jobs[..i].iter().position(|j| j.name == *other);
+                if found.is_none() {
+                    let problem = Problem::at(self.place(&path), format!("there is no job `{other}` before this one"));
+                    self.problems.push(problem.nearest(other, raw.jobs.iter().map(|j| j.name.as_str())));
+                }
+                found
+            });
+            list.push(Job { name: job.name.clone(), config, starts: job.starts, resumes, same_id_as, nodes: graph });
         }
         for (t, table) in raw.tables.iter().enumerate().filter(|(t, _)| tables[*t].is_none()) {
             let path = [Key("tables"), Item(t), Key("name")];
@@ -421,7 +433,11 @@ impl Resolver<'_> {
         let input = self.input(&path("input"), &sink.input, graph, place)?;
         let Some(written) = &sink.topic else {
             let root = [Key("jobs"), Item(job), Key("sinks"), Item(n)];
-            self.advise(&root, format!("`{}` writes nowhere", sink.name), "a sink has a `topic` or a `table`");
+            self.advise(
+                &root,
+                format!("`{}` writes nowhere", sink.name),
+                "a sink has a `topic`, a `table` or a `lake`",
+            );
             return None;
         };
         let topic = self.note(&path("topic"), names.topic(written))?;
@@ -467,7 +483,7 @@ impl Resolver<'_> {
     }
 
     /// Whose output is meant.
-    fn input(
+    pub(super) fn input(
         &mut self,
         path: &[At<'_>],
         text: &str,

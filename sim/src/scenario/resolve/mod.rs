@@ -93,6 +93,7 @@ impl Resolver<'_> {
         self.unique("jobs", raw.jobs.iter().map(|j| j.name.as_str()));
         self.unique("tables", raw.tables.iter().map(|t| t.name.as_str()));
         self.unique("clickhouse", raw.clickhouse.iter().map(|c| c.name.as_str()));
+        self.unique("lakes", raw.lakes.iter().map(|l| l.name.as_str()));
         self.unique("machines", raw.machines.iter().map(|m| m.name.as_str()));
         let topic_names: Vec<_> = raw.topics.iter().map(|t| (t.name.clone(), t.partitions)).collect();
         let application_names: Vec<_> = raw.applications.iter().map(|a| (a.name.clone(), a.instances)).collect();
@@ -104,7 +105,9 @@ impl Resolver<'_> {
         let sinks = sink_names(raw);
         let clickhouse_names: Vec<_> = raw.clickhouse.iter().map(|c| c.name.clone()).collect();
         let job_names: Vec<_> = raw.jobs.iter().map(|j| j.name.clone()).collect();
+        let lake_names: Vec<_> = raw.lakes.iter().map(|l| l.name.clone()).collect();
         let names = Names {
+            lakes: &lake_names,
             jobs: &job_names,
             sinks: &sinks,
             clickhouse: &clickhouse_names,
@@ -131,6 +134,7 @@ impl Resolver<'_> {
         let flink = self.flink(&machine_of);
         let (jobs, tables) = self.jobs(&names, &applications, &cluster.nodes, &machine_of);
         let clickhouse = self.clickhouse(&names, &machine_of, &applications, &gatekeepers, &jobs);
+        let lakes = self.lakes(&machine_of);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
         let writers = Writers { applications: &applications, gatekeepers: &gatekeepers, jobs: &jobs };
@@ -170,6 +174,7 @@ impl Resolver<'_> {
             jobs,
             tables,
             clickhouse,
+            lakes,
         })
     }
 
@@ -449,7 +454,8 @@ pub fn known(raw: &Raw) -> Known {
     let tables = raw.tables.iter().map(|t| t.name.clone());
     let layers = raw.topics.iter().map(|t| t.name.clone()).chain(readers).chain(tables.clone());
     let stored = stores::tables(raw).flat_map(|t| [t.name.clone(), stores::final_name(&t.name)]);
-    let layers: Vec<_> = layers.chain(stored).collect();
+    let lakes = raw.lakes.iter().map(|l| l.name.clone());
+    let layers: Vec<_> = layers.chain(stored).chain(lakes).collect();
     let instances = raw.applications.iter().flat_map(|a| (0..a.instances).map(move |n| format!("{}-{n}", a.name)));
     let gates = raw.gatekeepers.iter().flat_map(|g| (0..g.instances).map(move |n| format!("{}-{n}", g.name)));
     let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);

@@ -2,7 +2,7 @@
 
 use super::{At, Resolver, machine};
 use crate::scenario::data::{
-    Application, ClickHouse, ClickHouseTable, Column, Gatekeeper, Job, NodeKind, TableView, Target,
+    Application, ClickHouse, ClickHouseTable, Column, Gatekeeper, Job, JobNode, Lake, NodeKind, TableView, Target,
 };
 use crate::scenario::keys::{Config, Profile, Setting, Side};
 use crate::scenario::problem::Problem;
@@ -78,6 +78,71 @@ impl Resolver<'_> {
             });
         }
         list
+    }
+
+    /// Iceberg tables.
+    pub(super) fn lakes(&mut self, machine_of: &[(Target, usize)]) -> Vec<Lake> {
+        let raw = self.raw;
+        let mut list = Vec::new();
+        for (i, lake) in raw.lakes.iter().enumerate() {
+            let others = raw.topics.iter().map(|t| &t.name).chain(raw.readers.iter().map(|r| &r.name));
+            let others = others.chain(raw.tables.iter().map(|t| &t.name)).chain(tables(raw).map(|t| &t.name));
+            if others.into_iter().any(|name| *name == lake.name) {
+                let what = format!("`{}` names another layer of the outcome too", lake.name);
+                self.say(&[Key("lakes"), Item(i), Key("name")], what);
+            }
+            let written = raw.jobs.iter().flat_map(|j| &j.sinks).any(|s| s.lake.as_ref() == Some(&lake.name));
+            if !written {
+                let path = [Key("lakes"), Item(i), Key("name")];
+                self.advise(&path, format!("nobody writes `{}`", lake.name), "a job's sink writes it: `lake = ...`");
+            }
+            list.push(Lake {
+                name: lake.name.clone(),
+                machine: machine(machine_of, Target::Lake(i as u16)),
+                catalog: lake.catalog,
+                catalog_request: lake.catalog_request.0,
+                object_request: lake.object_request.0,
+                bandwidth: lake.bandwidth.0,
+                requests_per_second: lake.requests_per_second,
+                memory: lake.memory.map(|cap| (cap.0, lake.index_entry.0)),
+            });
+        }
+        list
+    }
+    /// A sink that appends to an Iceberg table.
+    pub(super) fn lake_sink(
+        &mut self,
+        job: usize,
+        n: usize,
+        names: &Names<'_>,
+        (graph, place): (&[JobNode], &BTreeMap<&str, usize>),
+        config: &Config,
+    ) -> Option<JobNode> {
+        let sink = &self.raw.jobs[job].sinks[n];
+        let path = |key| [Key("jobs"), Item(job), Key("sinks"), Item(n), Key(key)];
+        let input = self.input(&path("input"), &sink.input, graph, place)?;
+        let wanted = sink.lake.as_deref().unwrap_or_default();
+        let Some(at) = names.lakes.iter().position(|t| t == wanted) else {
+            let problem = Problem::at(self.place(&path("lake")), format!("there is no Iceberg table `{wanted}`"));
+            self.problems.push(problem.nearest(wanted, names.lakes.iter().map(String::as_str)));
+            return None;
+        };
+        if sink.topic.is_some() || sink.table.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
+            self.say(&path("lake"), "a sink writes a topic, a table or a lake; `config` and `producer` are a topic's");
+        }
+        if config.int("execution.checkpointing.interval") == 0 {
+            let what = "files are committed when a checkpoint completes";
+            self.advise(&path("lake"), what, "set execution.checkpointing.interval at the job");
+        }
+        Some(JobNode {
+            name: sink.name.clone(),
+            kind: NodeKind::Lake(at),
+            input: Some(input),
+            parallelism: graph[input.0].parallelism,
+            record: sink.record.0,
+            columns: graph[input.0].columns.clone(),
+            call: None,
+        })
     }
 
     fn clickhouse_table(

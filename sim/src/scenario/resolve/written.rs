@@ -76,7 +76,7 @@ pub fn written_out(raw: &Raw, scenario: &Scenario) -> Raw {
                         (sink.config, sink.producer) = (all(config), all(producer));
                     }
                 }
-                NodeKind::Operator(..) | NodeKind::Upsert(_) => {}
+                NodeKind::Operator(..) | NodeKind::Upsert(_) | NodeKind::Lake(_) => {}
             }
         }
     }

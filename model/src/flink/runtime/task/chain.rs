@@ -135,7 +135,7 @@ impl Task {
         self.data_ended = true;
         self.outputs.iter_mut().for_each(Output::end_of_data);
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(true);
+            self.sinks[i].flush(true, self.last, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
         let checkpointing = self.deployment.graph.checkpointing;
@@ -148,8 +148,18 @@ impl Task {
         self.ended = true;
         self.outputs.iter_mut().for_each(|o| o.event(&Buffer::End));
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(true);
+            self.sinks[i].flush(true, self.last, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
+        }
+    }
+
+    /// What writers have to hand on before a barrier.
+    pub(super) fn emit_of_sinks<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        for i in 0..self.chain.len() {
+            let Link::Sink(sink) = self.chain[i] else { continue };
+            let rows = self.sinks[sink].take_emitted();
+            let cost = self.collect(Some((i, false)), &rows, cx);
+            cx.work(Nanos(cost));
         }
     }
 

@@ -13,7 +13,7 @@ mod time;
 
 pub use channels::ChannelState;
 pub use output::{Output, Reader, Subpartition, first_credit};
-pub use sink::SinkState;
+pub use sink::{LakeState, SinkState};
 pub use source::Split;
 
 use super::element::Buffer;
@@ -187,6 +187,17 @@ impl Task {
                     let place = Place { job: subtask.job, subtask: subtask.index, parallelism: vertex.parallelism };
                     let kept = restored.map(|r| (r.checkpoint, r.of(number)));
                     task.sinks.push(Sink::new(config, place, kept, cx));
+                    Link::Sink(task.sinks.len() - 1)
+                }
+                Kind::LakeWriter(config) => {
+                    let place = Place { job: subtask.job, subtask: subtask.index, parallelism: vertex.parallelism };
+                    task.sinks.push(Sink::lake_writer(config, place, cx));
+                    Link::Sink(task.sinks.len() - 1)
+                }
+                Kind::LakeCommitter(config) => {
+                    let place = Place { job: subtask.job, subtask: subtask.index, parallelism: vertex.parallelism };
+                    let kept = restored.map(|r| (r.checkpoint, r.of(number)));
+                    task.sinks.push(Sink::lake_committer(config, place, kept, cx));
                     Link::Sink(task.sinks.len() - 1)
                 }
                 Kind::Upsert(config) | Kind::Call(config) => {

@@ -52,7 +52,7 @@ impl Task {
         self.begin_capture(barrier);
         self.before_barrier(cx);
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(self.stop == Some((barrier.id, true)));
+            self.sinks[i].flush(self.stop == Some((barrier.id, true)), barrier.id, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
         self.snapshot = Some(Taking::Flush(barrier));
@@ -61,6 +61,7 @@ impl Task {
     pub(super) fn go_on_with_snapshot<W>(&mut self, taking: Taking, cx: &mut Cx<'_, Message, W>) {
         match taking {
             Taking::Flush(barrier) => {
+                self.emit_of_sinks(cx);
                 if let Some((id, drain)) = self.stop.filter(|(id, _)| *id == barrier.id) {
                     self.outputs.iter_mut().for_each(|o| o.stop(id, drain));
                     self.awaits = Some(id);

@@ -14,8 +14,8 @@ use crate::flink::checkpoint::CheckpointId;
 use crate::kafka::messages::Message;
 use crate::lake::{Answer, Ask, LakeClient, Named, branch};
 use crate::store::iceberg::{
-    Commit, Exception, Files, FilesCommitter, FilesCommitterState, IcebergCommittable, IcebergCommitter, Key, Mint, Next,
-    SinkConfig, Swap, Table, WriteAggregator, WriteResult,
+    Commit, Exception, Files, FilesCommitter, FilesCommitterState, IcebergCommittable, IcebergCommitter, Key, Mint,
+    Next, SinkConfig, Swap, Table, WriteAggregator, WriteResult,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -156,7 +156,8 @@ impl LakeCommitter {
         restored: Option<(CheckpointId, &[OperatorState])>,
         cx: &Cx<'_, Message, W>,
     ) -> Self {
-        let mut names = cx.stream(&format!("lake committer {} {}", place.job.0, cx.port.0));
+        // Of this attempt alone, as names of files and ids of snapshots are.
+        let mut names = cx.stream(&format!("lake committer {} {}", place.job.0, cx.now.0));
         let jitter = cx.stream(&format!("lake committer's waits {}", place.job.0));
         let mut client = LakeClient::new(config.client, jitter);
         client.ask(Ask::Load, cx.millis());
@@ -224,9 +225,7 @@ impl LakeCommitter {
     /// Behind the barrier.
     pub(super) fn snapshot(&mut self, id: CheckpointId, now: Millis) -> OperatorState {
         let state = match &mut self.machine {
-            Some(Machine::Files(committer)) => {
-                LakeState::Files(committer.snapshot(id.0, &mut self.files, self.fixes))
-            }
+            Some(Machine::Files(committer)) => LakeState::Files(committer.snapshot(id.0, &mut self.files, self.fixes)),
             Some(Machine::Two { pending, .. }) => LakeState::Committables(pending.values().copied().collect()),
             None => return OperatorState::None,
         };

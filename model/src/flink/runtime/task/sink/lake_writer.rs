@@ -40,11 +40,11 @@ pub struct LakeWriter {
 
 impl LakeWriter {
     pub(super) fn new<W>(config: &Arc<LakeSinkConfig>, place: Place, cx: &Cx<'_, Message, W>) -> Self {
-        let mut names = cx.stream(&format!("lake writer {} {} {}", place.job.0, place.subtask, cx.port.0));
+        // Of this attempt alone: a task that is deployed again on this TaskManager begins at another time.
+        let mut names = cx.stream(&format!("lake writer {} {} {}", place.job.0, place.subtask, cx.now.0));
         let jitter = cx.stream(&format!("lake writer's waits {} {}", place.job.0, place.subtask));
         Self {
             client: LakeClient::new(config.client, jitter),
-            // Names of files are unique to an incarnation.
             writer: AppendWriter::new(names.bits() as u32 >> 1),
             emitted: Vec::new(),
             storing: false,

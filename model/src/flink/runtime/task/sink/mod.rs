@@ -1,13 +1,16 @@
 //! An end of a chain: a Kafka sink's writer, with its committer where it writes in transactions (7.1 to 7.3), or the writer
 //! of a keyed table (7.6).
 
+mod lake_committer;
+mod lake_writer;
 mod plain;
 mod transactional;
 mod upsert;
 
+pub use lake_committer::LakeState;
 pub use transactional::SinkState;
 
-use super::super::graph::{SinkConfig, UpsertConfig};
+use super::super::graph::{LakeSinkConfig, SinkConfig, UpsertConfig};
 use super::super::ids::JobId;
 use super::super::rpc::Cause;
 use super::super::state::OperatorState;
@@ -16,6 +19,8 @@ use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::DeliveryGuarantee;
 use crate::kafka::messages::Message;
 use crate::kafka::txn_messages::TransactionalId;
+use lake_committer::LakeCommitter;
+use lake_writer::LakeWriter;
 use plain::Plain;
 use std::sync::Arc;
 use transactional::Transactional;
@@ -41,11 +46,35 @@ pub enum Sink {
     Transactional(Box<Transactional>),
     /// Into a keyed table.
     Upsert(Box<Upsert>),
+    /// Files of an Iceberg table.
+    LakeWriter(Box<LakeWriter>),
+    /// Snapshots of an Iceberg table.
+    LakeCommitter(Box<LakeCommitter>),
 }
 impl Sink {
     /// Opens the writer of a keyed table, which keeps nothing over a restore.
     pub fn upsert<W>(config: &Arc<UpsertConfig>, cx: &Cx<'_, Message, W>) -> Self {
         Self::Upsert(Box::new(Upsert::new(config, cx)))
+    }
+    /// Opens a writer of an Iceberg table.
+    pub fn lake_writer<W>(config: &Arc<LakeSinkConfig>, place: Place, cx: &Cx<'_, Message, W>) -> Self {
+        Self::LakeWriter(Box::new(LakeWriter::new(config, place, cx)))
+    }
+    /// Opens the committer of an Iceberg table, fresh or from a checkpoint, whose files it commits first.
+    pub fn lake_committer<W>(
+        config: &Arc<LakeSinkConfig>,
+        place: Place,
+        restored: Option<(CheckpointId, &[OperatorState])>,
+        cx: &Cx<'_, Message, W>,
+    ) -> Self {
+        Self::LakeCommitter(Box::new(LakeCommitter::new(config, place, restored, cx)))
+    }
+    /// What a writer hands on to its committer before a barrier.
+    pub fn take_emitted(&mut self) -> Vec<Row> {
+        match self {
+            Self::LakeWriter(sink) => sink.take_emitted(),
+            _ => Vec::new(),
+        }
     }
     /// Opens the writer, fresh or from a checkpoint. A committer commits what that lists before its writer opens.
     pub fn new<W>(
@@ -66,12 +95,16 @@ impl Sink {
         match self {
             Self::Plain(sink) => sink.write(rows, now),
             Self::Upsert(sink) => sink.write(rows),
+            Self::LakeWriter(sink) => sink.write(rows),
+            Self::LakeCommitter(sink) => sink.write(rows),
             Self::Transactional(sink) => sink.write(rows, now),
         }
     }
-    /// Before the barrier of a checkpoint, or at the end of the input.
-    pub fn flush(&mut self, end: bool) {
+    /// Before the barrier of a checkpoint, or at the end of the input, behind the last.
+    pub fn flush(&mut self, end: bool, id: CheckpointId, now: Millis) {
         match self {
+            Self::LakeWriter(sink) => sink.flush(id, now),
+            Self::LakeCommitter(sink) => sink.flush(end, id, now),
             Self::Plain(sink) => sink.flush(end),
             Self::Upsert(sink) => sink.flush(),
             Self::Transactional(sink) => sink.flush(),
@@ -80,14 +113,17 @@ impl Sink {
     /// Behind the barrier: what the checkpoint keeps. What goes on behind it has to be waited for as well.
     pub fn snapshot(&mut self, id: CheckpointId, now: Millis) -> OperatorState {
         match self {
-            Self::Plain(_) | Self::Upsert(_) => OperatorState::None,
+            Self::Plain(_) | Self::Upsert(_) | Self::LakeWriter(_) => OperatorState::None,
+            Self::LakeCommitter(sink) => sink.snapshot(id, now),
             Self::Transactional(sink) => sink.snapshot(id, now),
         }
     }
     /// A checkpoint is complete.
     pub fn complete(&mut self, id: CheckpointId) {
-        if let Self::Transactional(sink) = self {
-            sink.complete(id);
+        match self {
+            Self::Transactional(sink) => sink.complete(id),
+            Self::LakeCommitter(sink) => sink.complete(id),
+            Self::Plain(_) | Self::Upsert(_) | Self::LakeWriter(_) => {}
         }
     }
     /// Whether the task's thread hangs in it.
@@ -95,6 +131,8 @@ impl Sink {
         match self {
             Self::Plain(sink) => sink.is_waiting(),
             Self::Upsert(sink) => sink.is_waiting(),
+            Self::LakeWriter(sink) => sink.is_waiting(),
+            Self::LakeCommitter(sink) => sink.is_waiting(),
             Self::Transactional(sink) => sink.is_waiting(),
         }
     }
@@ -103,6 +141,8 @@ impl Sink {
         match self {
             Self::Plain(sink) => sink.is_failed().then_some(Cause::Send),
             Self::Upsert(sink) => sink.failed(),
+            Self::LakeWriter(sink) => sink.failed(),
+            Self::LakeCommitter(sink) => sink.failed(),
             Self::Transactional(sink) => sink.failed(),
         }
     }
@@ -118,6 +158,8 @@ impl Sink {
         match self {
             Self::Plain(sink) => sink.close(),
             Self::Upsert(sink) => sink.close(),
+            Self::LakeWriter(sink) => sink.close(),
+            Self::LakeCommitter(sink) => sink.close(),
             Self::Transactional(sink) => sink.close(now),
         }
     }
@@ -126,6 +168,8 @@ impl Sink {
         match self {
             Self::Plain(sink) => sink.closed(),
             Self::Upsert(sink) => sink.closed(),
+            Self::LakeWriter(sink) => sink.closed(),
+            Self::LakeCommitter(sink) => sink.closed(),
             Self::Transactional(sink) => sink.closed(),
         }
     }
@@ -137,6 +181,8 @@ impl Sink {
         match self {
             Self::Plain(sink) => sink.input(input),
             Self::Upsert(sink) => sink.input(input),
+            Self::LakeWriter(sink) => sink.input(input),
+            Self::LakeCommitter(sink) => sink.input(input),
             Self::Transactional(sink) => sink.input(input),
         }
     }
@@ -145,6 +191,8 @@ impl Sink {
         match self {
             Self::Plain(sink) => sink.run(cx),
             Self::Upsert(sink) => sink.run(cx),
+            Self::LakeWriter(sink) => sink.run(cx),
+            Self::LakeCommitter(sink) => sink.run(cx),
             Self::Transactional(sink) => sink.run(cx),
         }
     }
