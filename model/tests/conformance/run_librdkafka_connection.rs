@@ -36,7 +36,6 @@ pub fn run(vector: &Value, fixes: Fixes) -> Outcome {
     let cached = MODEL.lock().ok().and_then(|m| m.get(&key).cloned());
     let model = cached.unwrap_or_else(|| {
         let all: Vec<Measures> = (0..SEEDS).map(|seed| measure(vector, fixes, seed)).collect();
-        eprintln!("SHARE {key} never {} of {SEEDS}", all.iter().filter(|m| m.contains_key("never")).count());
         if let Ok(mut m) = MODEL.lock() {
             m.insert(key.clone(), all.clone());
         }
