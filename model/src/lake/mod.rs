@@ -403,7 +403,9 @@ mod tests {
             let (mut files, mut writer) = (Files::default(), AppendWriter::new(client));
             if let Some(head) = metadata.current() {
                 let Some(Lake::Got(found)) = self.ask(Lake::Get([head.list].into())) else { panic!("no list") };
-                found.iter().for_each(|(key, object)| drop(files.put(*key, object.clone())));
+                for (key, object) in found.iter() {
+                    files.put(*key, object.clone());
+                }
             }
             writer.rows(&[Row { cols: [i64::from(client), 0, 0, 0], ..Row::default() }]);
             let WriteResult { data, .. } = writer.close(&mut files);
