@@ -14,6 +14,8 @@ use super::KafkaTableConfig;
 /// Which table of a server: the place of the Kafka table that feeds it, and 0 for the table itself, else one more than the
 /// number of the view whose target it is.
 pub type TableAt = (u16, u16);
+/// First and last block of a part, and its level: no two parts of a table share them.
+type PartAt = (u64, u64, u32);
 
 /// A part of any kind of table.
 #[derive(Clone, Debug)]
@@ -41,8 +43,7 @@ impl From<Part<AggregateRow>> for AnyPart {
     }
 }
 impl AnyPart {
-    /// First and last block, and level: no two parts of a table share them.
-    const fn place(&self) -> (u64, u64, u32) {
+    const fn place(&self) -> PartAt {
         match self {
             Self::Rows(part) => (part.min, part.max, part.level),
             Self::Sums(part) => (part.min, part.max, part.level),
@@ -121,7 +122,7 @@ pub(super) type Writes = Vec<(FileId, Foreign)>;
 #[derive(Clone)]
 pub struct Warehouse {
     pipelines: Vec<Pipeline>,
-    files: BTreeMap<(TableAt, (u64, u64, u32)), FileId>,
+    files: BTreeMap<(TableAt, PartAt), FileId>,
     /// The file of each table's deduplication log.
     known: BTreeMap<TableAt, FileId>,
     next: u32,
@@ -296,7 +297,7 @@ fn since(pipeline: &Pipeline, target: usize, block: u64) -> (Vec<AnyPart>, Optio
 fn merge<R: Clone + Feed, E: Engine<R>>(
     table: &mut MergeTree<R, E>,
     stream: &mut Stream,
-) -> Option<(AnyPart, Vec<(u64, u64, u32)>)>
+) -> Option<(AnyPart, Vec<PartAt>)>
 where
     AnyPart: From<Part<R>>,
 {

@@ -408,7 +408,7 @@ mod tests {
             if let Some(head) = metadata.current() {
                 let Some(Lake::Got(found)) = self.ask(Lake::Get([head.list].into())) else { panic!("no list") };
                 for (key, object) in found.iter() {
-                    let _ = files.put(*key, object.clone());
+                    files.put(*key, object.clone());
                 }
             }
             writer.rows(&[Row { cols: [i64::from(client), 0, 0, 0], ..Row::default() }]);

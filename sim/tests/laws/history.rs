@@ -344,6 +344,8 @@ impl History {
             down: self.down.clone(),
             fatal: self.fatal.clone(),
             jobs: Vec::new(),
+            stored: Vec::new(),
+            stores_behind: Vec::new(),
             tables: Vec::new(),
             stored: Vec::new(),
             stores_behind: Vec::new(),

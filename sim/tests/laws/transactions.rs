@@ -83,6 +83,8 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
         down: vec![],
         fatal: vec![],
         jobs: Vec::new(),
+        stored: Vec::new(),
+        stores_behind: Vec::new(),
         tables: Vec::new(),
         stored: Vec::new(),
         stores_behind: Vec::new(),

@@ -158,6 +158,9 @@ impl Task {
         for i in 0..self.chain.len() {
             let Link::Sink(sink) = self.chain[i] else { continue };
             let rows = self.sinks[sink].take_emitted();
+            if rows.is_empty() {
+                continue;
+            }
             let cost = self.collect(Some((i, false)), &rows, cx);
             cx.work(Nanos(cost));
         }

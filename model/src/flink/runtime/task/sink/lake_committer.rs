@@ -126,6 +126,8 @@ enum Stage {
     Finishing,
     /// What is no longer needed is deleted.
     Cleaning,
+    /// The same, before the task fails.
+    Failing,
 }
 
 /// A committer.
@@ -195,13 +197,11 @@ impl LakeCommitter {
             let (checkpoint, result) = of_row(row);
             match &mut self.machine {
                 Some(Machine::Files(committer)) => committer.written(checkpoint, result),
-                Some(Machine::Two { aggregator, .. }) => {
-                    // A writer of IcebergSink reports its files only.
-                    if result != WriteResult::default() {
-                        aggregator.written(result);
-                    }
+                // A writer of IcebergSink reports its files only.
+                Some(Machine::Two { aggregator, .. }) if result != WriteResult::default() => {
+                    aggregator.written(result);
                 }
-                None => {}
+                Some(Machine::Two { .. }) | None => {}
             }
         }
     }
@@ -301,7 +301,15 @@ impl LakeCommitter {
             }
             if let Err(why) = self.go_on(answer, now, cx) {
                 cx.emit(Event::LakeCommit { job: self.place.job.0, failed: true, code: why as u8 });
-                self.failed = Some(Cause::Commit);
+                // What was written in vain goes first, if it is certain that it was.
+                self.note_deleted();
+                if self.gone.is_empty() {
+                    self.failed = Some(Cause::Commit);
+                } else {
+                    self.stage = Stage::Failing;
+                    let gone = std::mem::take(&mut self.gone);
+                    self.client.ask(Ask::Delete(gone.into()), now);
+                }
             }
         }
         match self.stage {
@@ -314,6 +322,7 @@ impl LakeCommitter {
         match (std::mem::replace(&mut self.stage, Stage::Idle), answer) {
             // Deletes are best effort.
             (Stage::Cleaning, _) => self.stage = Stage::Next,
+            (Stage::Failing, _) => self.failed = Some(Cause::Commit),
             (_, Some(Answer::Failed)) => return Err(Exception::UncheckedIo),
             (Stage::Opening, Some(Answer::Loaded(pointer, metadata))) => {
                 let table = Table::new((pointer, metadata));
