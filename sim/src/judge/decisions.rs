@@ -18,14 +18,14 @@ impl Decisions {
         let at = (decision.job, decision.vertex, decision.operator);
         self.of.entry(at).or_default().push((decision.watermark, Arc::clone(&decision.rows)));
     }
-    /// The watermarks at which an operator took each of these rows, in order; the least if it had none.
-    pub fn of(&self, at: OperatorAt, wanted: impl Fn(Ghost) -> bool) -> BTreeMap<u32, Vec<i64>> {
-        let mut all: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    /// The watermarks at which an operator took each row, in order; the least if it had none.
+    pub fn of(&self, at: OperatorAt) -> impl Iterator<Item = (Ghost, Vec<i64>)> {
+        let mut all: BTreeMap<u32, (Ghost, Vec<i64>)> = BTreeMap::new();
         for (watermark, rows) in self.of.get(&at).into_iter().flatten() {
-            for ghost in rows.iter().filter(|g| wanted(**g)) {
-                all.entry(ghost.open()).or_default().push(*watermark);
+            for ghost in rows.iter() {
+                all.entry(ghost.open()).or_insert((*ghost, Vec::new())).1.push(*watermark);
             }
         }
-        all
+        all.into_values()
     }
 }

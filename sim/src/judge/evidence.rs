@@ -1,7 +1,7 @@
 //! What the judge is shown when a run is over.
 
-use super::{Excuses, Ledger, Sent};
-use model::base::{BrokerId, Nanos, Offset, ProcessId, ProducerId, Row, SimTime, TopicPartition};
+use super::{Excuses, Ledger, OperatorAt, Sent};
+use model::base::{BrokerId, Ghost, Nanos, Offset, ProcessId, ProducerId, Row, SimTime, TopicPartition};
 use model::kafka::log::Entry;
 use std::collections::BTreeMap;
 
@@ -148,6 +148,8 @@ pub struct Evidence<'a> {
     pub fatal: Vec<u16>,
     /// What keyed tables hold, by number.
     pub tables: Vec<Vec<Row>>,
+    /// What the open windows of running operators hold.
+    pub open: BTreeMap<OperatorAt, Vec<Ghost>>,
     /// What jobs have not finished with.
     pub jobs: Vec<String>,
     /// Partitions that a gatekeeper has not finished with.

@@ -32,10 +32,40 @@ pub enum Excuse {
     CompletionStopped,
     /// KIP-890: before transaction.version 2 a request that was given up and comes late is taken for the next transaction's.
     LateRequest,
+    /// 7.3, I3: a committer has swallowed a refusal; the records of that transaction are lost.
+    DroppedCommit,
+    /// W2, W3, T4: the operator judges lateness by its own watermark, not by the order of sending.
+    ByWatermark,
+    /// W4, T4: a late event without a late output is dropped and counted.
+    DroppedLate,
+    /// W2, T4: of overlapping windows some are over.
+    PartlyLate,
+    /// I9: filter and window judge by watermarks of their own.
+    TwoWatermarks,
+    /// I9: after a restore CURRENT_WATERMARK is NULL, the window has its own back.
+    WatermarkNull,
+    /// I9: CURRENT_WATERMARK is behind the window's watermark.
+    WatermarkBehind,
+    /// I11: until the first watermark after a restore nothing is late.
+    Reopened,
+    /// W6, W8: a session that had fired fires again when an event within the lateness extends it.
+    FiresAgain,
+    /// I12: what was written since the restored checkpoint is written again.
+    AtLeastOnce,
+    /// 7.1: a writer without guarantee does not flush before a barrier.
+    NoGuarantee,
+    /// 2.4: without alignment, or without checkpoints, state is not what the source's position says.
+    InexactState,
+    /// 2.7: a job that takes up the state of another writes what that one has written.
+    StateTwice,
+    /// A row that waits is dropped when event time has passed its time to live.
+    JoinState,
+    /// A user has ended the job.
+    JobOver,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 27] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -48,6 +78,21 @@ impl Excuse {
         Self::ReadUncommitted,
         Self::CompletionStopped,
         Self::LateRequest,
+        Self::DroppedCommit,
+        Self::ByWatermark,
+        Self::DroppedLate,
+        Self::PartlyLate,
+        Self::TwoWatermarks,
+        Self::WatermarkNull,
+        Self::WatermarkBehind,
+        Self::Reopened,
+        Self::FiresAgain,
+        Self::AtLeastOnce,
+        Self::NoGuarantee,
+        Self::InexactState,
+        Self::StateTwice,
+        Self::JoinState,
+        Self::JobOver,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -64,6 +109,21 @@ impl Excuse {
             Self::ReadUncommitted => "read_uncommitted",
             Self::CompletionStopped => "T-32",
             Self::LateRequest => "KIP-890, 4.6",
+            Self::DroppedCommit => "I3, 7.3",
+            Self::ByWatermark => "W2, W3, T4",
+            Self::DroppedLate => "W4, T4",
+            Self::PartlyLate => "W2, T4 (some of its windows)",
+            Self::TwoWatermarks => "I9 (two watermarks)",
+            Self::WatermarkNull => "I9 (CURRENT_WATERMARK null)",
+            Self::WatermarkBehind => "I9 (CURRENT_WATERMARK behind)",
+            Self::Reopened => "I11",
+            Self::FiresAgain => "W6, W8",
+            Self::AtLeastOnce => "I12",
+            Self::NoGuarantee => "sink.delivery-guarantee=none",
+            Self::InexactState => "2.4",
+            Self::StateTwice => "2.7",
+            Self::JoinState => "state TTL",
+            Self::JobOver => "job ended",
         }
     }
     /// What the rule says, for people.
@@ -86,6 +146,33 @@ impl Excuse {
             Self::LateRequest => {
                 "before transaction.version 2 an EndTxn that was given up and comes late ends the next transaction of its epoch"
             }
+            Self::DroppedCommit => {
+                "a commit that was refused is given up, and the job goes on: the records of that transaction are lost"
+            }
+            Self::ByWatermark => "lateness is judged by the operator's watermark when the event comes",
+            Self::DroppedLate => "without a late output what is late is dropped (numLateRecordsDropped)",
+            Self::PartlyLate => {
+                "an event that comes late for some of its windows is in the others only, and in no late output"
+            }
+            Self::TwoWatermarks => "a late filter and its window judge by watermarks of their own: in both",
+            Self::WatermarkNull => {
+                "after a restore the window has its watermark back, CURRENT_WATERMARK is NULL: in neither"
+            }
+            Self::WatermarkBehind => {
+                "after a restore CURRENT_WATERMARK is behind the watermark that the window has back: in neither"
+            }
+            Self::Reopened => {
+                "after a restore nothing is late until a watermark comes: windows that had fired open anew"
+            }
+            Self::FiresAgain => "a session that had fired fires again as another window",
+            Self::AtLeastOnce => "at least once: what was written since the restored checkpoint is written again",
+            Self::NoGuarantee => "without a guarantee what a writer holds at a failure is gone",
+            Self::InexactState => {
+                "without alignment records behind a barrier are in the snapshot and come again; without checkpoints all begins anew"
+            }
+            Self::StateTwice => "a state that is taken up twice is written out twice",
+            Self::JoinState => "the row that it should join had been dropped: event time was past its time to live",
+            Self::JobOver => "nobody reads what comes when the job has been ended",
             Self::CompletionStopped => {
                 "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"
             }

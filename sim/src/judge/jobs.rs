@@ -41,6 +41,8 @@ pub struct JobAccount {
     pub failed: u64,
     /// Transactions whose commit was refused and given up without a word to the job (7.3).
     pub commits_dropped: u64,
+    /// It is over.
+    pub ended: bool,
 }
 
 /// All of them, by number.
@@ -67,6 +69,7 @@ impl Observer for JobTally {
             Event::CheckpointCompleted { job, .. } => self.at(job).completed += 1,
             Event::CheckpointFailed { job, .. } => self.at(job).failed += 1,
             Event::CommitDropped { job, .. } => self.at(job).commits_dropped += 1,
+            Event::JobEnded { job, .. } => self.at(job).ended = true,
             Event::JobFailing { job, cause } => {
                 let downtimes = &mut self.at(job).downtimes;
                 if downtimes.last().is_none_or(|d| d.until.is_some()) {

@@ -10,6 +10,7 @@
 //! | replication | `replication/` | I-1, I-2, I-3, I-6, I-7 (logs), I-9, I-28, R-5 and acks=all, as the run goes and over the final logs |
 //! | controller | `controller.rs` | I-5, I-7 (epochs), I-8, R-11, R-21 |
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
+//! | aggregate, placement | `aggregates/` | windows, late output and open windows hold each event once; on-time events in windows, late ones in the late output |
 //! | results | `results/` | state, sink, reader: which of the three exactly-onces a job kept; with money: expected and billed |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
 //! | states | `transactions/states.rs` | I-26, I-31: the log of a transactional id moves along the edges, its epoch never back |
@@ -21,6 +22,7 @@
 //! judged: a leader that applies the metadata of its own last change drops the one that it has asked for since, as
 //! `Partition.makeLeader` does; what protects then is R-4, and the purpose of both, that every candidate is complete, is I-2.
 
+mod aggregates;
 mod chunked;
 mod controller;
 mod coverage;
@@ -43,10 +45,11 @@ mod stalls;
 mod tally;
 mod transactions;
 
+pub use aggregates::{AggregatePlan, Checked, Guarantee, LateOutput, Placed, Shape};
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
-pub use decisions::Decisions;
+pub use decisions::{Decisions, OperatorAt};
 pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
@@ -141,6 +144,17 @@ impl Findings {
     }
 }
 
+/// What was heard in the run of ghosts and jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Testimony<'a> {
+    /// What rows made of many were made of.
+    pub members: &'a Members,
+    /// At which watermarks operators took rows.
+    pub decisions: &'a Decisions,
+    /// How jobs fared.
+    pub jobs: &'a JobTally,
+}
+
 /// A law: watches a run and settles its account when it is over.
 pub trait Law: Observer {
     /// Its name in outcomes.
@@ -212,6 +226,11 @@ impl Judge {
         }
     }
 
+    /// Settles what jobs have made of the events.
+    pub fn settle_results(&self, end: &Evidence<'_>, findings: &mut Findings) -> Results {
+        let told = Testimony { members: &self.members, decisions: &self.decisions, jobs: &self.jobs };
+        self.results.settle(end, &told, findings)
+    }
     /// Settles every law. `end.excuses` is [`Judge::excuses`] as it is now.
     pub fn settle(&mut self, end: &Evidence<'_>) -> Findings {
         let mut findings = Findings::default();
@@ -253,6 +272,7 @@ impl Observer for Judge {
             self.excuses.event(at, id, cause, process, event);
             self.jobs.event(at, id, cause, process, event);
         }
+        self.results.appends.event(at, id, cause, process, event);
         self.replication.event(at, id, cause, process, event);
         match self.replication.told.take() {
             Some(Told::Loss(loss)) => self.excuses.lost(loss),

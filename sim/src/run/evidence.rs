@@ -1,11 +1,11 @@
 //! What the judge is shown: the final logs and positions, read off the world.
 
 use super::Run;
-use crate::judge::{Evidence, Replica};
+use crate::judge::{Evidence, OperatorAt, Replica};
 use crate::scenario::data::NodeKind;
 use model::actor::Actor;
 use model::app::ReaderApp;
-use model::base::{BrokerId, Offset, ProcessId, Row, TopicPartition};
+use model::base::{BrokerId, Ghost, Offset, ProcessId, Row, TopicPartition};
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
 use model::kafka::broker::node::Node;
@@ -151,9 +151,22 @@ fn left(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
 fn tables(run: &Run) -> Vec<Vec<Row>> {
     let rows = |p: &ProcessId| {
         let table = run.world.process(*p).and_then(Actor::keyed_table);
-        table.map(|t| t.rows().map(|(_, row)| *row).collect()).unwrap_or_default()
+        let opened = |row: &Row| Row { ghost: run.seen.shuffle.map_or(row.ghost, |s| s.open(row.ghost)), ..*row };
+        table.map(|t| t.rows().map(|(_, row)| opened(row)).collect()).unwrap_or_default()
     };
     run.stage.tables.iter().map(rows).collect()
+}
+/// What the open windows of running operators hold.
+fn open(run: &Run) -> BTreeMap<OperatorAt, Vec<Ghost>> {
+    let mut open: BTreeMap<OperatorAt, Vec<Ghost>> = BTreeMap::new();
+    let processes = run.stage.task_managers.iter();
+    for manager in processes.filter_map(|p| run.world.process(*p).and_then(Actor::task_manager)) {
+        for (JobId(job), vertex, operator, held) in manager.held() {
+            let held = held.into_iter().map(|g| run.seen.shuffle.map_or(g, |s| s.open(g)));
+            open.entry((job, vertex, operator as u16)).or_default().extend(held);
+        }
+    }
+    open
 }
 /// How much the logs hold, but for Kafka's own.
 pub(super) fn ends(run: &Run) -> i64 {
@@ -248,6 +261,7 @@ pub(super) fn gather(run: &Run) -> Evidence<'_> {
         fatal,
         behind: gatekeepers_behind(run),
         tables: tables(run),
+        open: open(run),
         jobs: jobs_behind(run),
     }
 }

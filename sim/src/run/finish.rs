@@ -3,12 +3,12 @@
 use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
-use crate::judge::{Account, Billing, CAUSES, Findings, LayerCount, Results, Scopes, Stalls, Wrong};
+use crate::judge::{Account, Billing, CAUSES, Checked, Findings, LayerCount, Placed, Results, Scopes, Stalls, Wrong};
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
 use crate::show::outcome::{
-    Aborts, Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, Restart, SCHEMA, Scope,
-    Stall, Transactions, Value, Verdict, Violation, Work, WrongResult,
+    Aborts, Aggregate, Check, Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Outcome, Producer, Restart,
+    SCHEMA, Scope, Stall, Transactions, Value, Verdict, Violation, Work, WrongResult,
 };
 use crate::world::Digest;
 use model::actor::Actor;
@@ -35,8 +35,8 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
     run.seen.judge.coverage.settle();
     let mut judge = run.seen.judge.clone();
     let evidence = evidence::gather(run);
-    let findings = judge.settle(&evidence);
-    let mut results = judge.results.settle(&evidence);
+    let mut findings = judge.settle(&evidence);
+    let mut results = judge.settle_results(&evidence, &mut findings);
     judge.layer.counts.append(&mut results.layers);
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
     let mut outcome = Outcome {
@@ -57,7 +57,9 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         },
         ledger: ledger(run),
         layers: judge.layer.counts.iter().map(|(name, c)| (name.clone(), layer(run, name, c))).collect(),
-        scopes: results.scopes.iter().map(|(name, s)| (name.clone(), scope(*s))).collect(),
+        aggregates: aggregates(run, &results),
+        checks: results.checks.iter().map(|(name, c)| (name.clone(), check(c))).collect(),
+        scopes: results.scopes.iter().map(|(name, s)| (name.clone(), scope(name, s, &results))).collect(),
         values: values(run, &results),
         jobs: jobs(run),
         restarts: restarts(run),
@@ -128,8 +130,38 @@ fn layer(run: &Run, name: &str, c: &LayerCount) -> Layer {
         exact: c.exact(),
     }
 }
-const fn scope(s: Scopes) -> Scope {
-    Scope { state: s.state, sink: s.sink, reader: s.reader }
+fn scope(name: &str, s: &Scopes, results: &Results) -> Scope {
+    let rows = results.placed.get(name).map(|p| &p.by_rule);
+    let given = s.readers.iter().filter_map(|reader| results.given_by_rule.get(reader));
+    let mut by_rule: BTreeMap<String, u64> = BTreeMap::new();
+    for (rule, n) in rows.into_iter().chain(given).flatten() {
+        *by_rule.entry((*rule).to_owned()).or_default() += n;
+    }
+    Scope { state: s.state, sink: s.sink, reader: s.reader, by_rule }
+}
+fn check(c: &Checked) -> Check {
+    let Checked { sql, windows, wrong, false_alarms, detected_ms, unseen } = c.clone();
+    Check { sql, windows, wrong, false_alarms, detected_ms, unseen }
+}
+/// Windowed results.
+fn aggregates(run: &Run, results: &Results) -> BTreeMap<String, Aggregate> {
+    let windowed = run.seen.judge.results.windowed();
+    let aggregate = |p: &Placed| Aggregate {
+        on_time_in_windows: p.on_time_in_windows,
+        on_time_late: p.on_time_late,
+        late_in_windows: p.late_in_windows,
+        late_in_late: p.late_in_late,
+        pending: p.pending,
+        in_both: p.in_both,
+        in_neither: p.in_neither,
+        counted_twice: p.counted_twice,
+        in_some: p.partial,
+        unexpected: p.unexpected,
+        refired: p.refired,
+        exact: p.exact(),
+        by_rule: p.by_rule.iter().map(|(rule, n)| ((*rule).to_owned(), *n)).collect(),
+    };
+    windowed.filter_map(|name| Some((name.to_owned(), aggregate(results.placed.get(name)?)))).collect()
 }
 /// How many wrong results of a reader stand in the outcome.
 const FIRST_WRONG: usize = 10;

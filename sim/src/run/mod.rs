@@ -4,6 +4,7 @@
 //! scenario's time zero ([`Run::origin`]): applications and readers start, the workload is offered, faults take place. When
 //! both are over everything *drains*, until nothing is left to wait for or the scenario's bound is reached.
 
+mod aggregates;
 pub mod build;
 mod evidence;
 pub mod faults;
@@ -308,14 +309,14 @@ impl Run {
                 let instance = instance_of(send.key, feed.instances.len());
                 if self.world.is_up(feed.instances[instance]) {
                     let producer = feed.first_producer + instance as u16;
-                    let ghost = self.seen.judge.ledger.enter(at, TopicId(feed.topic), producer, flags(send));
-                    let ghost = self.seen.shuffle.map_or(Ghost::new(ghost), |s| s.ghost(ghost));
+                    let number = self.seen.judge.ledger.enter(at, TopicId(feed.topic), producer, flags(send));
+                    let ghost = self.seen.shuffle.map_or(Ghost::new(number), |s| s.ghost(number));
                     let row = match topic.schema {
                         Some(schema) if topic.filled => payload::as_filled_avro(send.row(), schema),
                         Some(schema) => payload::as_avro(send.row(), schema),
                         None => send.row(),
                     };
-                    self.seen.judge.results.sent(feed.topic, &send.row());
+                    self.seen.judge.results.sent(feed.topic, &Row { ghost: Ghost::new(number), ..send.row() });
                     feed.bundles[instance].rows.push(Row { ghost, ..row });
                 } else {
                     self.unsent += 1;

@@ -49,6 +49,21 @@ pub struct Job {
     /// What it writes.
     pub sinks: Vec<JobSink>,
 }
+impl Job {
+    /// Whether what a node hands on are windows, each a row: those of a window operator, perhaps with other columns.
+    pub fn holds_windows(&self, node: &str) -> bool {
+        let mut at = node;
+        // As many steps as there are operators: they may go round in a circle.
+        for _ in &self.operators {
+            match self.operators.iter().find(|o| o.name == at) {
+                Some(o) if matches!(o.kind, OperatorKind::Window | OperatorKind::SqlWindow) => return true,
+                Some(o) if o.kind == OperatorKind::Map => at = &o.input,
+                _ => return false,
+            }
+        }
+        false
+    }
+}
 
 const fn yes() -> bool {
     true

@@ -50,6 +50,9 @@ pub struct Outcome {
     pub layers: BTreeMap<String, Layer>,
     /// Windows against late output.
     pub aggregates: BTreeMap<String, Aggregate>,
+    /// What the check by counts, which a user can run, can tell of a windowed result: by sink, where it can be run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, Check>,
     /// Which exactly-onces held, by job or sink.
     pub scopes: BTreeMap<String, Scope>,
     /// Money, by reader.
@@ -134,8 +137,25 @@ pub struct Layer {
     /// All of these are zero.
     pub exact: bool,
 }
+/// The check by counts: rows read against what windows and late output account for, every ten seconds, of windows that ended
+/// twenty seconds ago in event time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// The query that runs on a schedule.
+    pub sql: String,
+    /// Windows that it looked at.
+    pub windows: u64,
+    /// Of them wrong in the end.
+    pub wrong: u64,
+    /// Windows that it named and that were right in the end: their rows were under way.
+    pub false_alarms: u64,
+    /// From when a wrong window was over in event time until it was named, at most, ms.
+    pub detected_ms: u64,
+    /// Events that stand wrong in windows whose counts agree: what it cannot see.
+    pub unseen: u64,
+}
 /// Windows and late output against the ledger.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Aggregate {
     /// On-time events in windows.
     pub on_time_in_windows: u64,
@@ -153,11 +173,23 @@ pub struct Aggregate {
     pub in_neither: u64,
     /// Events counted twice.
     pub counted_twice: u64,
+    /// Events that windows which overlap hold in part.
+    #[serde(default)]
+    pub in_some: u64,
+    /// Events that should be in neither windows nor late output.
+    #[serde(default)]
+    pub unexpected: u64,
+    /// Firings of a window beyond its first.
+    #[serde(default)]
+    pub refired: u64,
     /// Consistent and right.
     pub exact: bool,
+    /// What is wrong, by the rule of the real product that accounts for it; `unaccounted` is an alarm each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_rule: BTreeMap<String, u64>,
 }
 /// Which of the three exactly-onces held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// In state.
     pub state: bool,
@@ -165,6 +197,10 @@ pub struct Scope {
     pub sink: bool,
     /// For readers.
     pub reader: bool,
+    /// What is wrong with its rows and with what readers were given of them, by the rule of the real product that accounts for
+    /// it; `unaccounted` is an alarm each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_rule: BTreeMap<String, u64>,
 }
 /// Money: what a reader that adds up everything it is given comes to. In the parts that the workload counts in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -73,6 +73,23 @@ impl Display for Outcome {
                 self.scopes.iter().map(|(name, s)| [name.clone(), yes(s.state), yes(s.sink), yes(s.reader)]),
             ),
             table(
+                ["windows", "on time", "late", "pending", "late: on time", "late", "both", "neither", "twice", "again"],
+                self.aggregates.iter().map(|(name, a)| {
+                    let windows = [a.on_time_in_windows, a.late_in_windows, a.pending];
+                    let [on, late, pending] = windows.map(|n| n.to_string());
+                    let [on_late, late_late] = [a.on_time_late, a.late_in_late].map(|n| n.to_string());
+                    let wrong = [a.in_both, a.in_neither, a.counted_twice, a.refired];
+                    let [both, neither, twice, again] = wrong.map(|n| n.to_string());
+                    [name.clone(), on, late, pending, on_late, late_late, both, neither, twice, again]
+                }),
+            ),
+            table(
+                ["accounted for", "by rule", "times"],
+                self.scopes.iter().flat_map(|(name, s)| {
+                    s.by_rule.iter().map(move |(rule, n)| [name.clone(), rule.clone(), n.to_string()])
+                }),
+            ),
+            table(
                 ["values", "expected", "billed", "difference", "wrong"],
                 self.values.iter().map(|(name, v)| {
                     let [a, b, c] = [v.expected, v.billed, v.difference].map(|n| n.to_string());

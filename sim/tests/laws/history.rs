@@ -345,6 +345,7 @@ impl History {
             fatal: self.fatal.clone(),
             jobs: Vec::new(),
             tables: Vec::new(),
+            open: BTreeMap::new(),
             behind: Vec::new(),
         };
         let findings = judge.settle(&evidence);

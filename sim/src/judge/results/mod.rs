@@ -5,12 +5,14 @@
 //! once and nothing else. *Reader*: the same of what readers were given. With money: what a reader that adds up everything
 //! it is given bills, against what it should.
 
+mod readers;
 mod reference;
 
-pub use reference::Item;
+pub use reference::{Item, Record};
 
-use super::{Evidence, LayerCount};
-use model::base::{Layer, Row, Shown};
+use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed};
+use super::{Evidence, Findings, LayerCount, Testimony};
+use model::base::{Ghost, Layer, Millis, Row, Shown};
 use model::flink::runtime::operator::OperatorConfig;
 use std::collections::BTreeMap;
 
@@ -73,10 +75,28 @@ pub struct ResultPlan {
     pub nodes: Vec<ResultNode>,
     /// Sinks, by the number under which [`Layer::Emitted`] shows what belongs to them.
     pub sinks: Vec<ResultSink>,
+    /// What the laws of aggregates and of results must know of sinks, by name of the sink.
+    pub aggregates: Vec<AggregatePlan>,
+}
+impl ResultPlan {
+    /// The same, if joins waited for ever and duplicates were let through; none if there are none.
+    fn patient(&self) -> Option<Self> {
+        let mut plan = self.clone();
+        let mut changed = false;
+        for node in &mut plan.nodes {
+            match node {
+                ResultNode::Derived(_, Derivation(OperatorConfig::Join(join))) => join.ttl = Millis(i64::MAX),
+                ResultNode::Derived(of, Derivation(OperatorConfig::Deduplicate(_))) => *node = ResultNode::Same(*of),
+                _ => continue,
+            }
+            changed = true;
+        }
+        changed.then_some(plan)
+    }
 }
 
 /// Which of the three exactly-onces held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scopes {
     /// In the job's state.
     pub state: bool,
@@ -84,6 +104,8 @@ pub struct Scopes {
     pub sink: bool,
     /// At every reader of the topic.
     pub reader: bool,
+    /// Those readers.
+    pub readers: Vec<String>,
 }
 /// A result that a reader bills wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +140,12 @@ pub struct Results {
     pub values: BTreeMap<String, Billing>,
     /// By topic and by reader.
     pub layers: BTreeMap<String, LayerCount>,
+    /// Where events stand, by sink.
+    pub placed: BTreeMap<String, Placed>,
+    /// What the check by counts can tell, by sink.
+    pub checks: BTreeMap<String, Checked>,
+    /// What is wrong with what a reader was given of a topic, by the rule that accounts for it.
+    pub given_by_rule: BTreeMap<String, BTreeMap<&'static str, u64>>,
 }
 
 /// The law.
@@ -129,7 +157,9 @@ pub struct ResultLaw {
     /// The last row of each result that an operator handed on, by sink: time and the first two columns tell results apart.
     emitted: Vec<BTreeMap<(i64, [i64; 2]), Item>>,
     /// What each reader was given of each sink's topic.
-    given: BTreeMap<(u16, u16), Vec<Item>>,
+    given: BTreeMap<(u16, u16), Vec<(Item, Ghost)>>,
+    /// When what checks by counts read was appended.
+    pub(super) appends: Appends,
 }
 
 impl ResultLaw {
@@ -140,11 +170,16 @@ impl ResultLaw {
             _ => None,
         });
         let sent = sources.collect();
-        Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new() }
+        let appends = Appends::of(&plan.aggregates);
+        Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
     }
     /// Whether there is a job that writes anything.
     pub fn has_sinks(&self) -> bool {
         !self.plan.sinks.is_empty()
+    }
+    /// Names of the sinks that hold windows.
+    pub fn windowed(&self) -> impl Iterator<Item = &str> {
+        self.plan.aggregates.iter().filter(|p| p.window.is_some()).map(|p| p.name.as_str())
     }
     /// A row is sent.
     pub fn sent(&mut self, topic: u16, row: &Row) {
@@ -163,26 +198,49 @@ impl ResultLaw {
                 }
             }
             Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic() == Some(shown.tp.topic.0)) => {
-                self.given.entry((reader, shown.tp.topic.0)).or_default().extend(rows().map(Item::of));
+                self.given
+                    .entry((reader, shown.tp.topic.0))
+                    .or_default()
+                    .extend(rows().map(|r| (Item::of(r), r.ghost)));
             }
             _ => {}
         }
     }
 
     /// Settles the account.
-    pub fn settle(&self, end: &Evidence<'_>) -> Results {
+    pub fn settle(&self, end: &Evidence<'_>, told: &Testimony<'_>, findings: &mut Findings) -> Results {
         let mut results = Results::default();
         if self.plan.sinks.is_empty() {
             return results;
         }
         let expected = reference::evaluate(&self.plan, &self.sent);
+        let patient = self.plan.patient().map(|plan| reference::evaluate(&plan, &self.sent));
+        let foretold = Foretold { rows: &expected, patient: patient.as_ref().unwrap_or(&expected) };
+        for (at, plan) in self.plan.aggregates.iter().enumerate() {
+            // Jobs that write the same, one after the other, are one to whoever reads it.
+            let together: Vec<_> = self.plan.aggregates.iter().filter(|p| p.into == plan.into).collect();
+            let first = self.plan.aggregates[..at].iter().find(|p| p.into == plan.into);
+            let placed = match first.and_then(|p| results.placed.get(&p.name)) {
+                Some(placed) => placed.clone(),
+                None => aggregates::judge(&together, &foretold, end, told, findings),
+            };
+            if let Some(checked) = aggregates::check(plan, &placed, end, &self.appends) {
+                results.checks.insert(plan.name.clone(), checked);
+            }
+            results.placed.insert(plan.name.clone(), placed);
+        }
+        for ((reader, topic), given) in &self.given {
+            let by_rule = readers::account(end, (*reader, *topic), given, findings);
+            let of = results.given_by_rule.entry(end.cast.readers[usize::from(*reader)].name.clone()).or_default();
+            by_rule.into_iter().for_each(|(rule, n)| *of.entry(rule).or_default() += n);
+        }
         for sink in &self.plan.sinks {
             // Jobs that write the same, one after the other, are one to whoever reads it.
             let together = self.plan.sinks.iter().zip(&self.emitted).filter(|(other, _)| other.into == sink.into);
             let emitted: &BTreeMap<_, _> =
                 &together.flat_map(|(_, emitted)| emitted).map(|(key, item)| (*key, *item)).collect();
             let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
-            expected[sink.node].iter().for_each(|i| *wanted.entry(*i).or_default() += 1);
+            expected[sink.node].iter().for_each(|r| *wanted.entry(r.item).or_default() += 1);
             // What it has written, and what each that reads it was given; a table is read as it stands.
             let (name, stored) = match &sink.into {
                 Into::Topic(topic) => (&end.topics[usize::from(*topic)].name, in_topic(end, *topic)),
@@ -191,26 +249,28 @@ impl ResultLaw {
                     (name, rows.iter().map(Item::of).collect())
                 }
             };
-            let readers: Vec<(&String, &[Item])> = match &sink.into {
+            let readers: Vec<(&String, Vec<Item>)> = match &sink.into {
                 Into::Topic(topic) => {
                     let readers = end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(topic));
-                    let given = |number| self.given.get(&(number, *topic)).map_or(&[][..], Vec::as_slice);
-                    readers.map(|(info, number)| (&info.name, given(number))).collect()
+                    let given = |number| self.given.get(&(number, *topic)).into_iter().flatten();
+                    readers.map(|(info, number)| (&info.name, given(number).map(|(i, _)| *i).collect())).collect()
                 }
-                Into::Table(_, name) => vec![(name, &stored[..])],
+                Into::Table(_, name) => vec![(name, stored.clone())],
             };
             let of_store = count(&wanted, stored.iter().copied());
             let state = state_holds(&wanted, emitted, &of_store);
             let mut reader = true;
+            let mut names = Vec::new();
             for (name, given) in readers {
+                names.push(name.clone());
                 let of_reader = count(&wanted, given.iter().copied());
                 reader &= of_reader.exact();
                 if let Some(amount) = sink.amount {
-                    results.values.insert(name.clone(), billing(&wanted, given, amount));
+                    results.values.insert(name.clone(), billing(&wanted, &given, amount));
                 }
                 results.layers.insert(name.clone(), of_reader);
             }
-            results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_store.exact(), reader });
+            results.scopes.insert(sink.name.clone(), Scopes { state, sink: of_store.exact(), reader, readers: names });
             results.layers.insert(name.clone(), of_store);
         }
         results

@@ -2,7 +2,7 @@
 //! The judge's own arithmetic, apart from the model's operators.
 
 use super::{Derivation, ResultNode, ResultPlan};
-use model::base::Row;
+use model::base::{Ghost, Row};
 use model::flink::operator::{Assigner, Slices};
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig, SqlWindows};
@@ -23,11 +23,15 @@ impl Item {
     }
 }
 
-/// A row with its record's key, which is no part of a result.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    item: Item,
-    key: u64,
+/// A row with what is no part of a result: its event's number, of which a row made of many has none, and its record's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The row.
+    pub item: Item,
+    /// The event.
+    pub ghost: Ghost,
+    /// The record's key, by its number.
+    pub key: u64,
 }
 
 /// Rows of a node, with the event time that its watermark comes to in the end.
@@ -38,7 +42,7 @@ struct Stream {
 }
 
 /// Rows that each node of the plan hands on. A window that no watermark reaches is pending: it is not among them.
-pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec<Vec<Item>> {
+pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec<Vec<Record>> {
     let mut streams: Vec<Stream> = Vec::new();
     for node in &plan.nodes {
         let stream = match node {
@@ -48,7 +52,7 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec
                 let mut stream = match of {
                     Some(of) => streams[*of].clone(),
                     None => {
-                        let record = |row: &Row| Record { item: Item::of(row), key: row.key };
+                        let record = |row: &Row| Record { item: Item::of(row), ghost: row.ghost, key: row.key };
                         Stream { items: sent.get(topic).into_iter().flatten().map(record).collect(), watermark: 0 }
                     }
                 };
@@ -63,7 +67,7 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec
         };
         streams.push(stream);
     }
-    streams.into_iter().map(|s| s.items.into_iter().map(|r| r.item).collect()).collect()
+    streams.into_iter().map(|s| s.items).collect()
 }
 
 fn holds(condition: Condition, item: &Item) -> bool {
@@ -196,7 +200,7 @@ fn windows(cut: Cut, key: KeyColumn, sum: Option<u8>, input: &[Record], watermar
     }
     let fired = sums.into_iter().filter(|((end, ..), _)| end - 1 <= watermark);
     let item = |((end, key, _), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] };
-    fired.map(|window| Record { item: item(window), key: Row::NO_KEY }).collect()
+    fired.map(|window| Record { item: item(window), ghost: Ghost::NONE, key: Row::NO_KEY }).collect()
 }
 
 #[cfg(test)]
@@ -233,6 +237,7 @@ mod tests {
                 ResultNode::Derived(1, Derivation(OperatorConfig::Window(window))),
             ],
             sinks: Vec::new(),
+            aggregates: Vec::new(),
         };
         // Request 1 of tenant 7: starts in the first minute, ends in the second. Request 2 never ends, 3 never began.
         let rows = vec![
@@ -243,8 +248,9 @@ mod tests {
             row(130_000, [4, 0, 7, 0]),
         ];
         let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
-        assert_eq!(results[1], [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
-        assert_eq!(results[2], [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
+        let items = |of: usize| results[of].iter().map(|r| r.item).collect::<Vec<_>>();
+        assert_eq!(items(1), [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
+        assert_eq!(items(2), [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
     }
 
     #[test]
@@ -262,10 +268,12 @@ mod tests {
                 ResultNode::Derived(0, Derivation(OperatorConfig::SqlWindow(config))),
             ],
             sinks: Vec::new(),
+            aggregates: Vec::new(),
         };
         let rows = vec![row(2, [0, 7, 100, 0]), row(6, [1, 7, 20, 0]), row(16, [2, 7, 3, 0])];
         let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
         let item = |end, sum, count| Item { time: end - 1, cols: [end, 7, sum, count] };
-        assert_eq!(results[1], [item(5, 100, 1), item(10, 120, 2)]);
+        let items: Vec<_> = results[1].iter().map(|r| r.item).collect();
+        assert_eq!(items, [item(5, 100, 1), item(10, 120, 2)]);
     }
 }

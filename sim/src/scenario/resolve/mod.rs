@@ -359,6 +359,8 @@ impl Resolver<'_> {
         let gates = raw.gatekeepers.iter().map(|g| g.name.clone()).chain(gates);
         let producers = raw.applications.iter().map(|a| a.name.clone()).chain(instances).chain(gates).collect();
         let sinks = raw.jobs.iter().flat_map(|j| j.sinks.iter().map(|s| s.name.clone())).collect();
+        let windowed = raw.jobs.iter().flat_map(|j| j.sinks.iter().filter(|s| j.holds_windows(&s.input)));
+        let windowed: Vec<_> = windowed.map(|s| s.name.clone()).collect();
         let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
         let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).collect();
         let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
@@ -367,6 +369,8 @@ impl Resolver<'_> {
             ("freshness_ms", layers),
             ("producers", producers),
             ("scopes", sinks),
+            ("aggregates", windowed.clone()),
+            ("checks", windowed),
             ("values", values),
             ("jobs", jobs),
             ("pinned_ms", topics),

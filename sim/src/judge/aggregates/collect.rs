@@ -1,0 +1,242 @@
+//! The history of one result, read off the logs, and what is known beside it.
+
+use super::{AggregatePlan, Facts, Firing, History, LateOutput, Placed, Reached, What, rule_of, settle};
+use crate::judge::results::{Into, Record};
+use crate::judge::{Evidence, Findings, Testimony, Violation};
+use model::base::{Ghost, Row};
+use model::kafka::log::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows that each node of the plan hands on by the judge's own arithmetic: as configured, and if joins waited for ever and
+/// duplicates were let through.
+pub struct Foretold<'a> {
+    /// As configured.
+    pub rows: &'a [Vec<Record>],
+    /// If nothing were dropped.
+    pub patient: &'a [Vec<Record>],
+}
+
+/// Settles one result. `together` are those that write it: jobs that follow each other are one to whoever reads.
+pub fn judge(
+    together: &[&AggregatePlan],
+    foretold: &Foretold<'_>,
+    end: &Evidence<'_>,
+    told: &Testimony<'_>,
+    findings: &mut Findings,
+) -> Placed {
+    let plan = together[0];
+    let rows = match &plan.into {
+        Into::Topic(topic) => visible(end, *topic),
+        Into::Table(table, _) => end.tables.get(usize::from(*table)).cloned().unwrap_or_default(),
+    };
+    let history = history(plan, together, &rows, foretold, end, told);
+    let mut placed = settle(&history);
+    arithmetic(plan, &rows, &history, end, findings);
+    if placed.findings.is_empty() {
+        return placed;
+    }
+    let facts = facts(plan, together, &history, end, told);
+    for (event, what) in &placed.findings {
+        let reached = history.events.get(event);
+        let excuse = rule_of(*what, *event, reached, &facts);
+        let (law, rule) = what.names();
+        // A row that stands for one event is no aggregate.
+        let law = if plan.window.is_some() { law } else { "results" };
+        *placed.by_rule.entry(excuse.map_or(Placed::UNACCOUNTED, |e| e.rules())).or_default() += 1;
+        findings.add_with(law, rule, excuse, || Violation {
+            at: end.now,
+            law,
+            rule,
+            text: text(plan, *event, *what, reached, &facts),
+            excuse,
+            tp: None,
+            event: Some(*event),
+        });
+    }
+    placed
+}
+
+/// Rows of a topic for readers of committed data, partition by partition in the order of offsets.
+fn visible(end: &Evidence<'_>, topic: u16) -> Vec<Row> {
+    let partitions = end.replicas.keys().filter(|tp| tp.topic.0 == topic);
+    partitions.flat_map(|tp| end.readable(*tp).0).flat_map(|e| e.batch.rows.iter().copied()).collect()
+}
+
+fn history(
+    plan: &AggregatePlan,
+    together: &[&AggregatePlan],
+    rows: &[Row],
+    foretold: &Foretold<'_>,
+    end: &Evidence<'_>,
+    told: &Testimony<'_>,
+) -> History {
+    let late = plan.late.iter().flat_map(|l| visible(end, l.topic));
+    let open = together.iter().filter_map(|p| p.window).filter_map(|at| end.open.get(&at)).flatten();
+    History {
+        shape: plan.shape,
+        lateness: plan.lateness,
+        events: events(plan, foretold, end, told),
+        firings: rows.iter().map(|row| firing(row, told)).collect(),
+        replaces: matches!(plan.into, Into::Table(..)),
+        late: late.flat_map(|row| told.members.events(row.ghost)).collect(),
+        open: open.flat_map(|ghost| told.members.events(*ghost)).collect(),
+    }
+}
+fn firing(row: &Row, told: &Testimony<'_>) -> Firing {
+    Firing { end: row.time.0 + 1, key: row.key, events: told.members.events(row.ghost) }
+}
+
+/// Events that the window should take: those that the topic holds which its job reads.
+fn events(
+    plan: &AggregatePlan,
+    foretold: &Foretold<'_>,
+    end: &Evidence<'_>,
+    told: &Testimony<'_>,
+) -> BTreeMap<u32, Reached> {
+    let (topic, node) = plan.source;
+    let mut copies: BTreeMap<u32, u64> = BTreeMap::new();
+    for tp in end.replicas.keys().filter(|tp| tp.topic.0 == topic) {
+        let entries: Vec<&Entry> = if plan.uncommitted { end.committed(*tp).collect() } else { end.readable(*tp).0 };
+        let ghosts = entries.iter().flat_map(|e| e.batch.rows.iter().map(|r| r.ghost));
+        ghosts.flat_map(|g| told.members.events(g)).for_each(|event| *copies.entry(event).or_default() += 1);
+    }
+    // The newest event time sent before each.
+    let mut before: BTreeMap<u32, i64> = BTreeMap::new();
+    let mut newest = i64::MIN;
+    for record in &foretold.rows[node] {
+        if record.ghost.in_ledger() {
+            before.insert(record.ghost.open(), newest);
+        }
+        newest = newest.max(record.item.time);
+    }
+    let mut copied: BTreeMap<i64, u64> = BTreeMap::new();
+    if let Some(unique) = plan.unique.map(usize::from) {
+        foretold.patient[plan.input].iter().for_each(|r| *copied.entry(r.item.cols[unique]).or_default() += 1);
+    }
+    let mut events = BTreeMap::new();
+    for (records, doubtful) in [(&foretold.patient[plan.input], true), (&foretold.rows[plan.input], false)] {
+        for Record { item, ghost, .. } in records.iter().filter(|r| r.ghost.in_ledger()) {
+            let event = ghost.open();
+            let Some(copies) = copies.get(&event).copied() else { continue };
+            let (key, sum) = plan.columns;
+            let twice = plan.unique.is_some_and(|c| copied.get(&item.cols[usize::from(c)]).is_some_and(|n| *n > 1));
+            let known = before.get(&event).copied().unwrap_or(i64::MIN).saturating_sub(plan.bound);
+            let reached = Reached {
+                time: item.time,
+                key: item.cols[usize::from(key)],
+                value: sum.map_or(0, |c| item.cols[usize::from(c)]),
+                late: plan.window.is_some() && plan.shape.over(item.time) + plan.lateness <= known,
+                copies,
+                doubtful: doubtful || twice,
+            };
+            events.insert(event, reached);
+        }
+    }
+    events
+}
+
+/// A window's row must be the sum and the count of the events that it was made of.
+fn arithmetic(plan: &AggregatePlan, rows: &[Row], history: &History, end: &Evidence<'_>, findings: &mut Findings) {
+    if !plan.plain {
+        return;
+    }
+    for (row, firing) in rows.iter().zip(&history.firings) {
+        let known: Option<Vec<_>> = firing.events.iter().map(|e| history.events.get(e)).collect();
+        let Some(known) = known else { continue };
+        let sum = known.iter().fold(0_i64, |sum, r| sum.wrapping_add(r.value));
+        let keys = known.iter().all(|r| r.key == row.cols[1]);
+        if (row.cols[0], row.cols[2], row.cols[3]) != (firing.end, sum, known.len() as i64) || !keys {
+            let (law, rule) = ("results", "sum");
+            findings.add_with(law, rule, None, || Violation {
+                at: end.now,
+                law,
+                rule,
+                text: format!("{}: {:?} is made of {} events of {sum} in all", plan.name, row.cols, known.len()),
+                excuse: None,
+                tp: None,
+                event: None,
+            });
+        }
+    }
+}
+
+fn facts<'a>(
+    plan: &'a AggregatePlan,
+    together: &[&AggregatePlan],
+    history: &History,
+    end: &Evidence<'_>,
+    told: &Testimony<'_>,
+) -> Facts<'a> {
+    let decided = |at: &mut dyn Iterator<Item = crate::judge::OperatorAt>| {
+        let mut all: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+        for at in at {
+            for (ghost, watermarks) in told.decisions.of(at) {
+                told.members.events(ghost).iter().for_each(|e| all.entry(*e).or_default().extend(&watermarks));
+            }
+        }
+        all
+    };
+    let accounts: Vec<_> = together.iter().map(|p| told.jobs.of(p.job)).collect();
+    let topics: Vec<u16> = match plan.into {
+        Into::Topic(topic) => vec![topic],
+        Into::Table(..) => Vec::new(),
+    };
+    let topics: Vec<u16> = topics.into_iter().chain(plan.late.iter().map(|l| l.topic)).collect();
+    let ours = |topic: u16| topic == plan.source.0 || topics.contains(&topic);
+    Facts {
+        plan,
+        window: decided(&mut together.iter().filter_map(|p| p.window)),
+        filters: decided(&mut together.iter().flat_map(|p| p.late.iter().filter_map(|l: &LateOutput| l.filter))),
+        joins: decided(&mut together.iter().flat_map(|p| p.joins.iter().copied())),
+        restored: together.iter().any(|p| p.resumes.is_some()) || accounts.iter().any(|a| !a.downtimes.is_empty()),
+        twice: together.iter().filter_map(|p| p.resumes).any(|of| {
+            let takers = together.iter().filter(|p| p.resumes == Some(of)).count();
+            takers > 1 || !told.jobs.of(of).ended
+        }),
+        over: accounts.iter().any(|a| a.ended),
+        dropped: dropped(&topics, accounts.iter().map(|a| a.commits_dropped).sum(), history, end, told),
+        loss: end.excuses.losses().iter().filter(|l| ours(l.tp.topic.0)).find_map(|l| l.excuse),
+    }
+}
+
+/// Events of the transactions whose commit was given up: those that hold something that stands nowhere else, and they may not
+/// be more than commits were given up (I3).
+fn dropped(topics: &[u16], commits: u64, history: &History, end: &Evidence<'_>, told: &Testimony<'_>) -> BTreeSet<u32> {
+    if commits == 0 {
+        return BTreeSet::new();
+    }
+    let mut there: BTreeSet<u32> = history.firings.iter().flat_map(|f| f.events.iter().copied()).collect();
+    there.extend(history.late.iter().chain(&history.open));
+    let mut lost: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
+    for tp in end.replicas.keys().filter(|tp| topics.contains(&tp.topic.0)) {
+        for entry in end.readable(*tp).1 {
+            let ghosts = entry.batch.rows.iter().map(|r| r.ghost);
+            let of = lost.entry((entry.batch.producer.id, entry.batch.producer.epoch)).or_default();
+            of.extend(ghosts.flat_map(|g: Ghost| told.members.events(g)));
+        }
+    }
+    lost.retain(|_, events| events.iter().any(|e| !there.contains(e)));
+    if lost.len() as u64 > commits {
+        return BTreeSet::new();
+    }
+    lost.into_values().flatten().collect()
+}
+
+fn text(plan: &AggregatePlan, event: u32, what: What, reached: Option<&Reached>, facts: &Facts<'_>) -> String {
+    let (_, rule) = what.names();
+    let Some(reached) = reached else {
+        return format!("{}: event {event} {rule}", plan.name);
+    };
+    let at = |decisions: &BTreeMap<u32, Vec<i64>>| {
+        let all = decisions.get(&event).map_or(&[][..], Vec::as_slice);
+        let shown = all.iter().map(|w| if *w == i64::MIN { "none".into() } else { w.to_string() });
+        shown.collect::<Vec<String>>().join(", ")
+    };
+    let over = plan.shape.over(reached.time) + plan.lateness;
+    let (window, filter) = (at(&facts.window), at(&facts.filters));
+    let filter = if filter.is_empty() { filter } else { format!(", the filter at {filter}") };
+    format!(
+        "{}: event {event} of {} is {rule}: its window is over at {over}, the window took it at watermark {window}{filter}",
+        plan.name, reached.time
+    )
+}

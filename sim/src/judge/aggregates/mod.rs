@@ -1,0 +1,227 @@
+//! Laws of aggregates and of placement: where each event that reached a window stands in the end.
+//!
+//! *Aggregate*: windows, late output and windows still open hold every event once: none in both, none in neither, none counted
+//! twice. *Placement*: events that are on time by definition stand in windows, late ones in the late output; a placement may be
+//! consistent and wrong. An event is late by definition if its window was over for whoever knew every earlier send: its end
+//! less a millisecond, with the lateness that is allowed, is at most the newest event time sent before less the bound.
+//!
+//! A window may fire again within the allowed lateness; the firing that holds all of an earlier one takes its place. Sessions
+//! are events' own: whether one is late depends on what it touches, so the placement of late events is not judged there.
+
+mod account;
+mod check;
+mod collect;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use account::{Facts, rule_of};
+pub use check::{Appends, Checked, check};
+pub use collect::{Foretold, judge};
+pub use plan::{AggregatePlan, Guarantee, LateOutput, Shape};
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An event that a window should take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Its time, ms.
+    pub time: i64,
+    /// Its key, as the window counts it.
+    pub key: i64,
+    /// What it adds to the sum.
+    pub value: i64,
+    /// Late by definition.
+    pub late: bool,
+    /// How often the topic that the job reads holds it.
+    pub copies: u64,
+    /// Whether it gets as far as the window depends on how long a join keeps its rows: by watermarks, so it may or may not.
+    pub doubtful: bool,
+}
+/// A window's row, with the events that it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Firing {
+    /// End of the window, ms.
+    pub end: i64,
+    /// What tells keys apart.
+    pub key: u64,
+    /// The events.
+    pub events: Vec<u32>,
+}
+/// What the law looks at.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// How time is cut.
+    pub shape: Shape,
+    /// `allowedLateness`, ms.
+    pub lateness: i64,
+    /// Events by number.
+    pub events: BTreeMap<u32, Reached>,
+    /// Rows of windows, in order.
+    pub firings: Vec<Firing>,
+    /// A row takes the place of an earlier one of its key and window: in a keyed table.
+    pub replaces: bool,
+    /// Rows of the late output.
+    pub late: Vec<u32>,
+    /// Events that open windows hold.
+    pub open: BTreeSet<u32>,
+}
+
+/// What is wrong with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// It is in no window, not in the late output, and in no open window.
+    Neither,
+    /// It is in a window and in the late output.
+    Both,
+    /// It is counted more than once.
+    Twice,
+    /// Of the windows that overlap at its time some that have fired do not hold it.
+    Partial,
+    /// It should not be where it is.
+    Unexpected,
+    /// It is on time and in the late output.
+    OnTimeLate,
+    /// It is late and in a window.
+    LateInWindow,
+}
+impl What {
+    /// The law, and the finding's name.
+    pub const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Neither => ("aggregate", "in-neither"),
+            Self::Both => ("aggregate", "in-both"),
+            Self::Twice => ("aggregate", "counted-twice"),
+            Self::Partial => ("aggregate", "in-some-of-its-windows"),
+            Self::Unexpected => ("aggregate", "unexpected"),
+            Self::OnTimeLate => ("placement", "on-time-late"),
+            Self::LateInWindow => ("placement", "late-in-window"),
+        }
+    }
+}
+
+/// Where events stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// On-time events in windows.
+    pub on_time_in_windows: u64,
+    /// On-time events in the late output.
+    pub on_time_late: u64,
+    /// Late events in windows.
+    pub late_in_windows: u64,
+    /// Late events in the late output.
+    pub late_in_late: u64,
+    /// Events of windows still open.
+    pub pending: u64,
+    /// Events in both.
+    pub in_both: u64,
+    /// Events in neither.
+    pub in_neither: u64,
+    /// Events counted more than once.
+    pub counted_twice: u64,
+    /// Events that lack in some of their windows.
+    pub partial: u64,
+    /// Rows of the late output and events in windows that should not be there.
+    pub unexpected: u64,
+    /// Firings of a window beyond its first.
+    pub refired: u64,
+    /// By session: late events in windows are not judged.
+    pub sessions: bool,
+    /// What is wrong, by event.
+    pub findings: Vec<(u32, What)>,
+    /// Of those events, the end of the last window that each belongs to.
+    pub ends: BTreeMap<u32, i64>,
+    /// Findings by the rule that accounts for them; [`Placed::UNACCOUNTED`] of the rest.
+    pub by_rule: BTreeMap<&'static str, u64>,
+}
+impl Placed {
+    /// What no rule accounts for.
+    pub const UNACCOUNTED: &'static str = "unaccounted";
+    /// Consistent and right.
+    pub const fn exact(&self) -> bool {
+        self.in_both + self.in_neither + self.counted_twice + self.partial + self.unexpected + self.on_time_late == 0
+            && (self.late_in_windows == 0 || self.sessions)
+    }
+}
+
+/// Rows of each window that stand: later ones have taken the place of earlier ones. And how many fired again.
+fn standing(history: &History) -> (Vec<&Firing>, u64) {
+    let mut by_window: BTreeMap<(i64, u64), Vec<&Firing>> = BTreeMap::new();
+    let mut refired = 0;
+    for firing in &history.firings {
+        let stand = by_window.entry((firing.end, firing.key)).or_default();
+        refired += u64::from(!stand.is_empty());
+        if history.replaces {
+            stand.clear();
+        } else if history.lateness > 0 {
+            let all: BTreeSet<u32> = firing.events.iter().copied().collect();
+            stand.retain(|earlier| !earlier.events.iter().all(|e| all.contains(e)));
+        }
+        stand.push(firing);
+    }
+    (by_window.into_values().flatten().collect(), refired)
+}
+
+/// Settles the account of one windowed result.
+pub fn settle(history: &History) -> Placed {
+    let sessions = matches!(history.shape, Shape::Session { .. });
+    let (stand, refired) = standing(history);
+    let mut placed = Placed { refired, sessions, ..Placed::default() };
+    let last = stand.iter().map(|f| f.end).max().unwrap_or(i64::MIN);
+    let mut in_windows: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    let mut misplaced: BTreeSet<u32> = BTreeSet::new();
+    for firing in stand {
+        for event in &firing.events {
+            match history.events.get(event) {
+                Some(reached) if sessions || history.shape.ends(reached.time).any(|end| end == firing.end) => {}
+                _ => {
+                    misplaced.insert(*event);
+                }
+            }
+            in_windows.entry(*event).or_default().push(firing.end);
+        }
+    }
+    let mut in_late: BTreeMap<u32, u64> = BTreeMap::new();
+    history.late.iter().for_each(|event| *in_late.entry(*event).or_default() += 1);
+    misplaced.extend(in_late.keys().filter(|event| !history.events.contains_key(event)));
+    for event in &misplaced {
+        placed.unexpected += 1;
+        placed.findings.push((*event, What::Unexpected));
+    }
+    for (event, reached) in &history.events {
+        let ends = in_windows.get(event).map_or(&[][..], Vec::as_slice);
+        let late = in_late.get(event).copied().unwrap_or(0);
+        let open = history.open.contains(event);
+        let find = |wrong: bool, what: What, placed: &mut Placed| {
+            if wrong {
+                placed.findings.push((*event, what));
+            }
+            u64::from(wrong)
+        };
+        match (!ends.is_empty(), late > 0) {
+            (false, false) if open => placed.pending += 1,
+            (false, false) if reached.doubtful => {}
+            (false, false) => placed.in_neither += find(true, What::Neither, &mut placed),
+            (windows, late) => {
+                placed.in_both += find(windows && late, What::Both, &mut placed);
+                placed.on_time_in_windows += u64::from(windows && !reached.late);
+                placed.late_in_late += u64::from(late && reached.late);
+                placed.on_time_late += find(late && !reached.late, What::OnTimeLate, &mut placed);
+                let wrong = windows && reached.late;
+                placed.late_in_windows += u64::from(wrong);
+                find(wrong && !sessions, What::LateInWindow, &mut placed);
+            }
+        }
+        let of = |end: &i64| ends.iter().filter(|e| *e == end).count() as u64;
+        let overlapping = history.shape.overlaps();
+        let counted = if overlapping { ends.iter().map(of).max().unwrap_or(0) } else { ends.len() as u64 };
+        placed.counted_twice += find(counted.max(late) > reached.copies, What::Twice, &mut placed);
+        if overlapping && !ends.is_empty() && !open {
+            let lacks = history.shape.ends(reached.time).any(|end| end <= last && !ends.contains(&end));
+            placed.partial += find(lacks, What::Partial, &mut placed);
+        }
+    }
+    let of = |event: &u32| history.events.get(event).map(|r| (*event, history.shape.over(r.time) + 1));
+    placed.ends = placed.findings.iter().filter_map(|(event, _)| of(event)).collect();
+    placed
+}

@@ -1,0 +1,126 @@
+//! What the laws must know of a windowed result: where it stands, where its late events go, who judges lateness.
+
+use crate::judge::decisions::OperatorAt;
+use crate::judge::results::Into;
+
+/// How a window cuts time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Windows of `size` that begin every `slide`: tumbling where both are one.
+    Sliding {
+        /// Their length, ms.
+        size: i64,
+        /// From one to the next, ms.
+        slide: i64,
+        /// Where the first begins, ms.
+        offset: i64,
+    },
+    /// Windows that grow by `step` up to `size`.
+    Cumulating {
+        /// The longest, ms.
+        size: i64,
+        /// From one to the next, ms.
+        step: i64,
+    },
+    /// Windows that end when nothing has come for `gap`.
+    Session {
+        /// The gap, ms.
+        gap: i64,
+    },
+}
+impl Shape {
+    /// Ends of the windows that hold this time, rising. Of a session: its end if it touches no other.
+    pub fn ends(self, time: i64) -> impl Iterator<Item = i64> {
+        let (first, step, until) = match self {
+            Self::Sliding { size, slide, offset } => {
+                // The last window that begins at or before; the first that ends behind.
+                let start = time - (time - offset).rem_euclid(slide);
+                let back = (size - 1 - (time - start)).div_euclid(slide);
+                (start - back * slide + size, slide, start + size)
+            }
+            Self::Cumulating { size, step } => {
+                let start = time - time.rem_euclid(size);
+                (start + ((time - start) / step + 1) * step, step, start + size)
+            }
+            Self::Session { gap } => (time + gap, gap.max(1), time + gap),
+        };
+        (0..).map(move |n| first + n * step).take_while(move |end| *end <= until)
+    }
+    /// Whether an event is in several windows.
+    pub const fn overlaps(self) -> bool {
+        match self {
+            Self::Sliding { size, slide, .. } => size != slide,
+            Self::Cumulating { size, step } => size != step,
+            Self::Session { .. } => false,
+        }
+    }
+    /// The last millisecond of the last window that holds this time: with it the last of its windows is over.
+    pub fn over(self, time: i64) -> i64 {
+        self.ends(time).last().unwrap_or(time) - 1
+    }
+}
+
+/// `sink.delivery-guarantee`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guarantee {
+    /// `exactly-once`.
+    #[default]
+    ExactlyOnce,
+    /// `at-least-once`; a keyed table, which takes again what it has.
+    AtLeastOnce,
+    /// `none`.
+    None,
+}
+/// Where late events go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateOutput {
+    /// The topic, by number.
+    pub topic: u16,
+    /// How it is written.
+    pub guarantee: Guarantee,
+    /// The late filter that finds them by a watermark of its own; none of a window's side output.
+    pub filter: Option<OperatorAt>,
+}
+/// A windowed result; or one whose rows stand for one event each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AggregatePlan {
+    /// Name of its sink.
+    pub name: String,
+    /// The job, by number.
+    pub job: u16,
+    /// Where it stands.
+    pub into: Into,
+    /// How it is written.
+    pub guarantee: Guarantee,
+    /// The job takes up the state of this one.
+    pub resumes: Option<u16>,
+    /// Barriers do not hold records back (`execution.checkpointing.mode`), or there are no checkpoints.
+    pub inexact: bool,
+    /// The topic that the job reads, by number, and the node that does.
+    pub source: (u16, usize),
+    /// It reads uncommitted data too.
+    pub uncommitted: bool,
+    /// How far its watermark stays behind the newest event, ms.
+    pub bound: i64,
+    /// The node whose rows the window takes.
+    pub input: usize,
+    /// How time is cut.
+    pub shape: Shape,
+    /// `allowedLateness`, ms.
+    pub lateness: i64,
+    /// The column that it counts by, and the one that it sums up.
+    pub columns: (u8, Option<u8>),
+    /// The window; none where rows stand for themselves: each is then a window of a millisecond.
+    pub window: Option<OperatorAt>,
+    /// Joins above it.
+    pub joins: Vec<OperatorAt>,
+    /// The column that must be unique before it, where duplicates are dropped: which of two copies gets through depends on
+    /// their way.
+    pub unique: Option<u8>,
+    /// Where late events go.
+    pub late: Vec<LateOutput>,
+    /// It takes the topic's rows as they are.
+    pub direct: bool,
+    /// The rows stand in the result as the window hands them on.
+    pub plain: bool,
+}

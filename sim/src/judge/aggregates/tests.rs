@@ -1,0 +1,242 @@
+//! Histories that the laws must and must not flag.
+
+use super::*;
+use crate::judge::Excuse;
+use crate::judge::results::Into;
+
+const TUMBLING: Shape = Shape::Sliding { size: 10, slide: 10, offset: 0 };
+const HOP: Shape = Shape::Sliding { size: 10, slide: 5, offset: 0 };
+
+/// Events at these times, those of `late` late by definition.
+fn history(shape: Shape, times: &[i64], late: &[u32]) -> History {
+    let reached = |(event, time): (u32, &i64)| {
+        let late = late.contains(&event);
+        (event, Reached { time: *time, key: 1, value: 1, late, copies: 1, doubtful: false })
+    };
+    History {
+        shape,
+        lateness: 0,
+        events: (0..).zip(times).map(reached).collect(),
+        firings: Vec::new(),
+        replaces: false,
+        late: Vec::new(),
+        open: BTreeSet::new(),
+    }
+}
+fn fires(history: &mut History, end: i64, events: &[u32]) {
+    history.firings.push(Firing { end, key: 7, events: events.to_vec() });
+}
+fn found(placed: &Placed) -> Vec<(u32, What)> {
+    placed.findings.clone()
+}
+
+#[test]
+fn ends_of_the_windows_that_hold_a_time() {
+    let ends = |shape: Shape, time| shape.ends(time).collect::<Vec<_>>();
+    assert_eq!(ends(TUMBLING, 0), [10]);
+    assert_eq!(ends(TUMBLING, -1), [0]);
+    assert_eq!(ends(HOP, 7), [10, 15]);
+    assert_eq!(ends(HOP, 4), [5, 10]);
+    assert_eq!(ends(Shape::Sliding { size: 5, slide: 10, offset: 0 }, 7), [0; 0]);
+    assert_eq!(ends(Shape::Cumulating { size: 20, step: 5 }, 7), [10, 15, 20]);
+    assert_eq!(ends(Shape::Cumulating { size: 20, step: 5 }, 20), [25, 30, 35, 40]);
+    assert_eq!(ends(Shape::Session { gap: 4 }, 7), [11]);
+    for time in -30..30 {
+        let slow: Vec<i64> = (-10..20).map(|n| n * 5).filter(|end| end - 10 <= time && time < *end).collect();
+        assert_eq!(ends(HOP, time), slow, "{time}");
+    }
+}
+
+#[test]
+fn each_event_once_where_it_belongs_is_exact() {
+    let mut h = history(TUMBLING, &[1, 5, 12, 3, 25], &[3]);
+    fires(&mut h, 10, &[0, 1]);
+    fires(&mut h, 20, &[2]);
+    h.late = vec![3];
+    h.open = [4].into();
+    let placed = settle(&h);
+    assert!(placed.exact() && placed.findings.is_empty());
+    assert_eq!([placed.on_time_in_windows, placed.late_in_late, placed.pending, placed.refired], [3, 1, 1, 0]);
+}
+
+#[test]
+fn neither_both_twice_and_what_belongs_nowhere_are_found() {
+    let mut h = history(TUMBLING, &[1, 2, 3, 4, 5], &[4]);
+    fires(&mut h, 10, &[0, 1, 2, 9]);
+    fires(&mut h, 10, &[2]);
+    h.late = vec![1, 4, 4];
+    let placed = settle(&h);
+    assert_eq!(
+        found(&placed),
+        [
+            (9, What::Unexpected),
+            (1, What::Both),
+            (1, What::OnTimeLate),
+            (2, What::Twice),
+            (3, What::Neither),
+            (4, What::Twice),
+        ]
+    );
+    assert_eq!([placed.in_both, placed.in_neither, placed.counted_twice, placed.refired], [1, 1, 2, 1]);
+    assert!(!placed.exact());
+}
+
+#[test]
+fn consistent_is_not_right() {
+    let mut h = history(TUMBLING, &[1, 2], &[1]);
+    fires(&mut h, 10, &[1]);
+    h.late = vec![0];
+    let placed = settle(&h);
+    assert_eq!(found(&placed), [(0, What::OnTimeLate), (1, What::LateInWindow)]);
+    assert_eq!([placed.on_time_late, placed.late_in_windows, placed.in_both + placed.in_neither], [1, 1, 0]);
+}
+
+#[test]
+fn within_the_lateness_the_last_firing_counts_and_a_partial_one_does_not_replace() {
+    let mut h = history(TUMBLING, &[1, 2], &[]);
+    fires(&mut h, 10, &[0]);
+    fires(&mut h, 10, &[0, 1]);
+    assert_eq!(found(&settle(&h)), [(0, What::Twice)]);
+    h.lateness = 5;
+    assert_eq!(settle(&h), Placed { on_time_in_windows: 2, refired: 1, ..Placed::default() });
+    // After a restore a window opens anew with what came late only: both rows stand; in a table the last alone.
+    fires(&mut h, 10, &[1]);
+    assert_eq!(found(&settle(&h)), [(1, What::Twice)]);
+    h.replaces = true;
+    assert_eq!(found(&settle(&h)), [(0, What::Neither)]);
+}
+
+#[test]
+fn an_event_in_the_wrong_window_is_found() {
+    let mut h = history(TUMBLING, &[1], &[]);
+    fires(&mut h, 20, &[0]);
+    assert_eq!(found(&settle(&h)), [(0, What::Unexpected)]);
+}
+
+#[test]
+fn overlapping_windows_must_all_hold_an_event_once_they_are_over() {
+    let mut h = history(HOP, &[7, 8], &[]);
+    fires(&mut h, 10, &[0, 1]);
+    assert_eq!(settle(&h).findings, [], "the other window has not fired");
+    fires(&mut h, 15, &[0]);
+    assert_eq!(found(&settle(&h)), [(1, What::Partial)]);
+    fires(&mut h, 15, &[0]);
+    assert_eq!(found(&settle(&h)), [(0, What::Twice), (1, What::Partial)]);
+}
+
+#[test]
+fn sessions_take_late_events_that_touch_them() {
+    let mut h = history(Shape::Session { gap: 10 }, &[1, 8], &[1]);
+    fires(&mut h, 18, &[0, 1]);
+    let placed = settle(&h);
+    assert!(placed.exact());
+    assert_eq!((placed.late_in_windows, placed.findings.len()), (1, 0));
+}
+
+#[test]
+fn a_row_that_the_source_holds_twice_may_count_twice_and_no_more() {
+    let mut h = history(TUMBLING, &[1], &[]);
+    h.events.get_mut(&0).unwrap().copies = 2;
+    fires(&mut h, 10, &[0, 0]);
+    assert!(settle(&h).exact());
+    fires(&mut h, 10, &[0]);
+    assert_eq!(found(&settle(&h)), [(0, What::Twice)]);
+}
+
+fn plan() -> AggregatePlan {
+    AggregatePlan {
+        name: "w".into(),
+        job: 0,
+        into: Into::Topic(1),
+        guarantee: Guarantee::ExactlyOnce,
+        resumes: None,
+        inexact: false,
+        source: (0, 0),
+        uncommitted: false,
+        bound: 5,
+        input: 0,
+        shape: TUMBLING,
+        lateness: 0,
+        columns: (1, None),
+        window: Some((0, 1, 0)),
+        joins: Vec::new(),
+        unique: None,
+        late: Vec::new(),
+        direct: true,
+        plain: true,
+    }
+}
+fn facts(plan: &AggregatePlan) -> Facts<'_> {
+    Facts {
+        plan,
+        window: BTreeMap::new(),
+        filters: BTreeMap::new(),
+        joins: BTreeMap::new(),
+        restored: false,
+        twice: false,
+        over: false,
+        dropped: BTreeSet::new(),
+        loss: None,
+    }
+}
+const AT_FIVE: Reached = Reached { time: 5, key: 1, value: 1, late: false, copies: 1, doubtful: false };
+
+#[test]
+fn a_placement_is_accounted_for_by_the_watermark_at_its_decision_only() {
+    let mut plan = plan();
+    plan.late = vec![LateOutput { topic: 2, guarantee: Guarantee::ExactlyOnce, filter: None }];
+    let mut facts = facts(&plan);
+    let rule = |what, facts: &Facts<'_>| rule_of(what, 0, Some(&AT_FIVE), facts);
+    for (watermark, late, taken) in [(8, None, Some(Excuse::ByWatermark)), (9, Some(Excuse::ByWatermark), None)] {
+        facts.window = [(0, vec![watermark])].into();
+        assert_eq!((rule(What::OnTimeLate, &facts), rule(What::LateInWindow, &facts)), (late, taken), "{watermark}");
+    }
+    // Nothing is late until the first watermark after a restore.
+    (facts.window, facts.restored) = ([(0, vec![i64::MIN])].into(), true);
+    assert_eq!(rule(What::LateInWindow, &facts), Some(Excuse::Reopened));
+}
+
+#[test]
+fn what_is_in_neither_is_accounted_for_by_what_the_operators_knew() {
+    let mut plan = plan();
+    let rule = |facts: &Facts<'_>| rule_of(What::Neither, 0, Some(&AT_FIVE), facts);
+    let mut dropped = facts(&plan);
+    dropped.window = [(0, vec![3])].into();
+    assert_eq!(rule(&dropped), None, "it was taken: nothing accounts for its loss");
+    dropped.restored = true;
+    assert_eq!(rule(&dropped), None, "a restore alone neither");
+    dropped.dropped = [0].into();
+    assert_eq!(rule(&dropped), Some(Excuse::DroppedCommit));
+    let mut late = facts(&plan);
+    late.window = [(0, vec![9])].into();
+    assert_eq!(rule(&late), Some(Excuse::DroppedLate), "there is no late output");
+    plan.late = vec![LateOutput { topic: 2, guarantee: Guarantee::ExactlyOnce, filter: Some((0, 0, 1)) }];
+    for (filter, excuse) in
+        [(i64::MIN, Some(Excuse::WatermarkNull)), (8, Some(Excuse::WatermarkBehind)), (9, None), (30, None)]
+    {
+        let mut facts = facts(&plan);
+        (facts.window, facts.filters) = ([(0, vec![12])].into(), [(0, vec![filter])].into());
+        assert_eq!(rule(&facts), excuse, "{filter}");
+    }
+}
+
+#[test]
+fn what_is_doubled_is_accounted_for_where_a_restore_may_double() {
+    let rule =
+        |plan: &AggregatePlan, restored| rule_of(What::Twice, 0, Some(&AT_FIVE), &Facts { restored, ..facts(plan) });
+    let exact = plan();
+    assert_eq!(rule(&exact, true), None);
+    let again = AggregatePlan { guarantee: Guarantee::AtLeastOnce, ..plan() };
+    assert_eq!((rule(&again, false), rule(&again, true)), (None, Some(Excuse::AtLeastOnce)));
+    let tracked = AggregatePlan { inexact: true, ..plan() };
+    assert_eq!((rule(&tracked, false), rule(&tracked, true)), (None, Some(Excuse::InexactState)));
+    let taken_up = Facts { twice: true, ..facts(&exact) };
+    assert_eq!(rule_of(What::Twice, 0, Some(&AT_FIVE), &taken_up), Some(Excuse::StateTwice));
+}
+
+#[test]
+fn a_row_of_nobody_is_accounted_for_at_a_source_of_uncommitted_data() {
+    let plan = AggregatePlan { uncommitted: true, ..plan() };
+    assert_eq!(rule_of(What::Unexpected, 9, None, &facts(&plan)), Some(Excuse::ReadUncommitted));
+    assert_eq!(rule_of(What::Unexpected, 9, Some(&AT_FIVE), &facts(&plan)), None);
+}

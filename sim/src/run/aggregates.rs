@@ -1,0 +1,236 @@
+//! What the judge must know of the jobs' results: where windows are, where they stand, where their late events go.
+
+use crate::judge::{AggregatePlan, Guarantee, Into, LateOutput, OperatorAt, ResultNode, Shape};
+use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
+use crate::scenario::keys::Config;
+use model::flink::operator::{Assigner, Slices};
+use model::flink::runtime::operator::{OperatorConfig, SqlWindows};
+
+/// Where each node of a job is: its vertex, and its place in the chain, as `jobs::graph` lays them out.
+fn places(job: &Job) -> Vec<(u16, u16)> {
+    let mut placed: Vec<(u16, u16)> = Vec::new();
+    // Parallelism and length of each chain.
+    let mut vertices: Vec<(u16, u16)> = Vec::new();
+    for node in &job.nodes {
+        let keyed = matches!(node.kind, NodeKind::Operator(_, Some(_)));
+        let upstream = node.input.map(|(of, _)| placed[of].0).filter(|_| !keyed);
+        match upstream.filter(|v| vertices[usize::from(*v)].0 == node.parallelism) {
+            Some(vertex) => {
+                let length = &mut vertices[usize::from(vertex)].1;
+                placed.push((vertex, *length));
+                *length += 1;
+            }
+            None => {
+                placed.push((vertices.len() as u16, 0));
+                vertices.push((node.parallelism, 1));
+            }
+        }
+    }
+    placed
+}
+
+/// How a window cuts time.
+const fn shape(assigner: Assigner) -> Shape {
+    match assigner {
+        Assigner::Tumbling { size, offset } => Shape::Sliding { size, slide: size, offset },
+        Assigner::Sliding { size, slide, offset } => Shape::Sliding { size, slide, offset },
+        Assigner::Session { gap } => Shape::Session { gap },
+    }
+}
+/// How a window of SQL does.
+const fn sql_shape(windows: SqlWindows) -> Shape {
+    match windows {
+        SqlWindows::Sliced(Slices::Tumble { size }) => Shape::Sliding { size, slide: size, offset: 0 },
+        SqlWindows::Sliced(Slices::Hop { size, slide }) => Shape::Sliding { size, slide, offset: 0 },
+        SqlWindows::Sliced(Slices::Cumulate { size, step }) => Shape::Cumulating { size, step },
+        SqlWindows::Session { gap } => Shape::Session { gap },
+    }
+}
+/// A window's shape, lateness, key and sum.
+fn window(node: &JobNode) -> Option<(Shape, i64, (u8, Option<u8>))> {
+    match &node.kind {
+        NodeKind::Operator(OperatorConfig::Window(w), _) => {
+            Some((shape(w.assigner), w.lateness.0, (w.key.column() as u8, w.sum)))
+        }
+        NodeKind::Operator(OperatorConfig::SqlWindow(w), _) => {
+            Some((sql_shape(w.windows), 0, (w.key.column() as u8, w.sum)))
+        }
+        _ => None,
+    }
+}
+fn guarantee(config: &Config) -> Guarantee {
+    match config.word("sink.delivery-guarantee") {
+        "exactly-once" => Guarantee::ExactlyOnce,
+        "at-least-once" => Guarantee::AtLeastOnce,
+        _ => Guarantee::None,
+    }
+}
+
+/// Nodes from a sink upwards to its source, each with whether it gives by its side output.
+fn path(job: &Job, sink: usize) -> Vec<(usize, bool)> {
+    let mut path = Vec::new();
+    let mut input = job.nodes[sink].input;
+    while let Some((at, side)) = input {
+        path.push((at, side));
+        input = job.nodes[at].input;
+    }
+    path
+}
+const fn is_map(node: &JobNode) -> bool {
+    matches!(node.kind, NodeKind::Operator(OperatorConfig::Map(_), _))
+}
+
+/// Topics that the side output of a node goes to.
+fn late(job: &Job, of: usize) -> Vec<LateOutput> {
+    let mut outputs = Vec::new();
+    for (sink, node) in job.nodes.iter().enumerate() {
+        let NodeKind::Sink { topic, config, .. } = &node.kind else { continue };
+        let path = path(job, sink);
+        let to = path.iter().position(|(_, side)| *side).filter(|to| path[*to].0 == of);
+        if to.is_some_and(|to| path[..to].iter().all(|(at, _)| is_map(&job.nodes[*at]))) {
+            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter: None });
+        }
+    }
+    outputs
+}
+
+/// Topics that a late filter finds late events for, which a tumbling window of SQL drops: one of the same size, that reads what
+/// the window reads.
+fn filtered(job: &Job, of: usize, number: u16, placed: &[(u16, u16)]) -> Vec<LateOutput> {
+    let NodeKind::Operator(OperatorConfig::SqlWindow(window), _) = &job.nodes[of].kind else { return Vec::new() };
+    let SqlWindows::Sliced(Slices::Tumble { size }) = window.windows else { return Vec::new() };
+    let reads = read_by(job, of);
+    let mut outputs = Vec::new();
+    for (sink, node) in job.nodes.iter().enumerate() {
+        let NodeKind::Sink { topic, config, .. } = &node.kind else { continue };
+        let path = path(job, sink);
+        let Some((at, false)) = path.iter().copied().find(|(at, _)| !is_map(&job.nodes[*at])) else { continue };
+        let fits = match &job.nodes[at].kind {
+            NodeKind::Operator(OperatorConfig::LateFilter(filter), _) => filter.size.is_some_and(|s| s.0 == size),
+            _ => false,
+        };
+        if fits && job.nodes[at].input == reads {
+            let filter = Some((number, placed[at].0, placed[at].1));
+            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter });
+        }
+    }
+    outputs
+}
+/// What a window reads, above its local aggregate if it has one.
+fn read_by(job: &Job, window: usize) -> Option<(usize, bool)> {
+    let input = job.nodes[window].input?;
+    match &job.nodes[input.0].kind {
+        NodeKind::Operator(OperatorConfig::LocalWindow(_), _) => job.nodes[input.0].input,
+        _ => Some(input),
+    }
+}
+
+/// A sink's plan; none of late outputs, of windows of windows, and of what a filter leaves of windows.
+fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) -> Option<AggregatePlan> {
+    let path = path(job, sink);
+    if path.iter().any(|(_, side)| *side) {
+        return None;
+    }
+    let nodes = || path.iter().map(|(at, _)| (*at, &job.nodes[*at]));
+    let found = nodes().position(|(_, node)| window(node).is_some());
+    let below = &path[..found.unwrap_or(0)];
+    if below.iter().any(|(at, _)| !is_map(&job.nodes[*at])) || nodes().filter(|(_, n)| window(n).is_some()).count() > 1
+    {
+        return None;
+    }
+    let (source, NodeKind::Source { topic, config, watermarks }) = nodes().last().map(|(at, n)| (at, &n.kind))? else {
+        return None;
+    };
+    let placed = places(job);
+    let at = |node: usize| -> OperatorAt { (number, placed[node].0, placed[node].1) };
+    let joins = nodes().filter(|(_, n)| matches!(n.kind, NodeKind::Operator(OperatorConfig::Join(_), _)));
+    let unique = nodes().skip(found.map_or(0, |w| w + 1)).find_map(|(_, n)| match &n.kind {
+        NodeKind::Operator(OperatorConfig::Deduplicate(d), _) => Some(d.key.column() as u8),
+        _ => None,
+    });
+    let (into, writes) = match &job.nodes[sink].kind {
+        NodeKind::Sink { topic, config, .. } => (Into::Topic(topic.0), guarantee(config)),
+        NodeKind::Upsert(table) => {
+            (Into::Table(*table as u16, scenario.tables[*table].name.clone()), Guarantee::AtLeastOnce)
+        }
+        _ => return None,
+    };
+    if found.is_none() && matches!(into, Into::Table(..)) {
+        return None;
+    }
+    let of_window = found.map(|w| path[w].0);
+    let (shape, lateness, columns) = of_window.and_then(|w| window(&job.nodes[w])).unwrap_or((
+        Shape::Sliding { size: 1, slide: 1, offset: 0 },
+        0,
+        (0, None),
+    ));
+    Some(AggregatePlan {
+        name: job.nodes[sink].name.clone(),
+        job: number,
+        into,
+        guarantee: writes,
+        resumes: job.resumes.map(|(of, _)| of as u16),
+        inexact: job.config.word("execution.checkpointing.mode") == "AT_LEAST_ONCE"
+            || job.config.int("execution.checkpointing.interval") == 0,
+        source: (topic.0, first + source),
+        uncommitted: config.word("isolation.level") != "read_committed",
+        bound: watermarks.map_or(0, |w| w.strategy.bound()),
+        input: first + of_window.unwrap_or(sink),
+        shape,
+        lateness,
+        columns,
+        window: of_window.map(at),
+        joins: joins.map(|(node, _)| at(node)).collect(),
+        unique,
+        late: of_window.map(|w| [late(job, w), filtered(job, w, number, &placed)].concat()).unwrap_or_default(),
+        direct: of_window.is_some_and(|w| read_by(job, w) == Some((source, false))),
+        plain: of_window.is_some() && below.is_empty(),
+    })
+}
+
+/// The plans of all sinks. `nodes` are those of the jobs, one job behind the other, behind what writes their topics.
+pub(super) fn plans(scenario: &Scenario, nodes: &[ResultNode]) -> Vec<AggregatePlan> {
+    let mut first = nodes.len() - scenario.jobs.iter().map(|j| j.nodes.len()).sum::<usize>();
+    let mut plans = Vec::new();
+    for (job, number) in scenario.jobs.iter().zip(0..) {
+        let sinks = (0..job.nodes.len()).filter(|at| job.nodes[*at].is_sink());
+        plans.extend(sinks.filter_map(|sink| plan(job, number, sink, scenario, first)));
+        first += job.nodes.len();
+    }
+    // The node above the window.
+    for plan in plans.iter_mut().filter(|p| p.window.is_some()) {
+        if let ResultNode::Derived(of, _) = &nodes[plan.input] {
+            plan.input = *of;
+        }
+    }
+    plans.retain(|plan| foretold(nodes, plan.input));
+    plans
+}
+/// Whether rows of a node stand for one event each that can be foretold.
+fn foretold(nodes: &[ResultNode], at: usize) -> bool {
+    match &nodes[at] {
+        ResultNode::Nothing => false,
+        ResultNode::Source { of: None, .. } => true,
+        ResultNode::Source { of: Some(of), .. } | ResultNode::Same(of) => foretold(nodes, *of),
+        ResultNode::Derived(of, derivation) => {
+            !matches!(derivation.0, OperatorConfig::Window(_)) && foretold(nodes, *of)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::load;
+
+    #[test]
+    fn the_plan_of_gatewaymeter_finds_its_window_behind_the_join() {
+        let loaded = load("gatewaymeter/steady", &[]).unwrap_or_else(|p| panic!("{}", p.render(false)));
+        let plan = super::super::jobs::plan(&loaded.scenario);
+        let [of] = &plan.aggregates[..] else { panic!("{:?}", plan.aggregates) };
+        assert_eq!((of.name.as_str(), of.window, &of.joins[..]), ("tenant-cost", Some((0, 2, 0)), &[(0, 1, 0)][..]));
+        assert_eq!(of.shape, Shape::Sliding { size: 60_000, slide: 60_000, offset: 0 });
+        assert!(of.plain && of.uncommitted && of.late.is_empty());
+        assert!(matches!(plan.nodes[of.input], ResultNode::Derived(0, _)));
+    }
+}
