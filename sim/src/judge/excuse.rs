@@ -60,7 +60,7 @@ pub enum Excuse {
     StateTwice,
     /// A row that waits is dropped when event time has passed its time to live.
     JoinState,
-    /// A user has ended the job.
+    /// A user has ended the job; or it does not run at the end, which the law of liveness finds.
     JobOver,
 }
 impl Excuse {
@@ -123,7 +123,7 @@ impl Excuse {
             Self::InexactState => "2.4",
             Self::StateTwice => "2.7",
             Self::JoinState => "state TTL",
-            Self::JobOver => "job ended",
+            Self::JobOver => "job ended or behind",
         }
     }
     /// What the rule says, for people.
@@ -172,7 +172,7 @@ impl Excuse {
             }
             Self::StateTwice => "a state that is taken up twice is written out twice",
             Self::JoinState => "the row that it should join had been dropped: event time was past its time to live",
-            Self::JobOver => "nobody reads what comes when the job has been ended",
+            Self::JobOver => "the job was ended, or has not finished what there is to read",
             Self::CompletionStopped => {
                 "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"
             }

@@ -19,7 +19,7 @@ pub struct Facts<'a> {
     pub restored: bool,
     /// Its state was taken up twice: by two jobs, or while the one that it is of goes on.
     pub twice: bool,
-    /// The job was ended.
+    /// The job was ended, or has not finished: the law of liveness has said so.
     pub over: bool,
     /// Events of rows that stand in transactions whose commit was refused and given up.
     pub dropped: BTreeSet<u32>,

@@ -193,7 +193,7 @@ fn facts<'a>(
             let takers = together.iter().filter(|p| p.resumes == Some(of)).count();
             takers > 1 || !told.jobs.of(of).ended
         }),
-        over: accounts.iter().any(|a| a.ended),
+        over: accounts.iter().any(|a| a.ended) || !end.jobs.is_empty(),
         dropped: dropped(&topics, accounts.iter().map(|a| a.commits_dropped).sum(), history, end, told),
         loss: end.excuses.losses().iter().filter(|l| ours(l.tp.topic.0)).find_map(|l| l.excuse),
     }

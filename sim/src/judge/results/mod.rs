@@ -14,7 +14,7 @@ use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed}
 use super::{Evidence, Findings, LayerCount, Testimony};
 use model::base::{Ghost, Layer, Millis, Row, Shown};
 use model::flink::runtime::operator::OperatorConfig;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An operator's computation.
 #[derive(Clone, Debug)]
@@ -207,6 +207,20 @@ impl ResultLaw {
         }
     }
 
+    /// What was sent and stands in its topic; none if that is all.
+    fn present(&self, end: &Evidence<'_>) -> Option<BTreeMap<u16, Vec<Row>>> {
+        let mut lacks = false;
+        let mut present = BTreeMap::new();
+        for (topic, rows) in &self.sent {
+            let partitions = end.replicas.keys().filter(|tp| tp.topic.0 == *topic);
+            let entries = partitions.flat_map(|tp| end.committed(*tp));
+            let there: BTreeSet<u32> = entries.flat_map(|e| e.batch.rows.iter().map(|r| r.ghost.open())).collect();
+            let rows: Vec<Row> = rows.iter().filter(|r| there.contains(&r.ghost.open())).copied().collect();
+            lacks |= rows.len() < self.sent[topic].len();
+            present.insert(*topic, rows);
+        }
+        lacks.then_some(present)
+    }
     /// Settles the account.
     pub fn settle(&self, end: &Evidence<'_>, told: &Testimony<'_>, findings: &mut Findings) -> Results {
         let mut results = Results::default();
@@ -214,8 +228,13 @@ impl ResultLaw {
             return results;
         }
         let expected = reference::evaluate(&self.plan, &self.sent);
-        let patient = self.plan.patient().map(|plan| reference::evaluate(&plan, &self.sent));
-        let foretold = Foretold { rows: &expected, patient: patient.as_ref().unwrap_or(&expected) };
+        // What did not get into its topic is missing there, and is nothing that a job could have lost.
+        let present = self.present(end);
+        let sent = present.as_ref().unwrap_or(&self.sent);
+        let there = present.as_ref().map(|present| reference::evaluate(&self.plan, present));
+        let there = there.as_ref().unwrap_or(&expected);
+        let patient = self.plan.patient().map(|plan| reference::evaluate(&plan, sent));
+        let foretold = Foretold { rows: there, patient: patient.as_ref().unwrap_or(there) };
         for (at, plan) in self.plan.aggregates.iter().enumerate() {
             // Jobs that write the same, one after the other, are one to whoever reads it.
             let together: Vec<_> = self.plan.aggregates.iter().filter(|p| p.into == plan.into).collect();
