@@ -138,7 +138,8 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
     {
         return None;
     }
-    let (source, NodeKind::Source { topic, config, watermarks }) = nodes().last().map(|(at, n)| (at, &n.kind))? else {
+    let (source, NodeKind::Source { topic, config, watermarks }) = nodes().next_back().map(|(at, n)| (at, &n.kind))?
+    else {
         return None;
     };
     let placed = places(job);

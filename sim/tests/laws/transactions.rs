@@ -84,6 +84,7 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
         fatal: vec![],
         jobs: Vec::new(),
         tables: Vec::new(),
+        open: Default::default(),
         behind: vec![],
     };
     let mut findings = Findings::default();

@@ -70,7 +70,7 @@ pub fn rule_of(what: What, event: u32, reached: Option<&Reached>, facts: &Facts<
         What::OnTimeLate => refused.then_some(Excuse::ByWatermark),
         What::LateInWindow => {
             // Its watermark had been there, or begins anew.
-            let back = facts.restored && window.iter().any(|w| *w == i64::MIN);
+            let back = facts.restored && window.contains(&i64::MIN);
             took.then_some(if back { Excuse::Reopened } else { Excuse::ByWatermark })
         }
         What::Neither => neither(event, reached, facts, (&window, &filters), took, refused),
@@ -114,7 +114,7 @@ fn neither(
         }
         // The window judges by the watermark that it restored, the filter by none or by one that is behind.
         if plan.late.iter().any(|l| l.filter.is_some()) {
-            let null = filters.iter().any(|w| *w == i64::MIN);
+            let null = filters.contains(&i64::MIN);
             let behind = filters.iter().any(|w| *w < plan.shape.over(reached.time));
             let behind = behind.then_some(Excuse::WatermarkBehind);
             return null.then_some(Excuse::WatermarkNull).or(behind).or_else(|| facts.gone());
