@@ -7,10 +7,13 @@ use std::sync::Arc;
 /// An operator: job, vertex, place in the chain.
 pub type OperatorAt = (u16, u16, u16);
 
+/// A watermark, and the rows that were taken at it.
+type Taken = (i64, Arc<[Ghost]>);
+
 /// What operators have decided, in order. After a restore rows come again: every decision is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    of: BTreeMap<OperatorAt, Vec<(i64, Arc<[Ghost]>)>>,
+    of: BTreeMap<OperatorAt, Vec<Taken>>,
 }
 impl Decisions {
     /// Rows were taken.

@@ -44,6 +44,15 @@ const fn shape(assigner: Assigner) -> Shape {
         Assigner::Session { gap } => Shape::Session { gap },
     }
 }
+/// How a window of SQL does.
+const fn sql_shape(windows: SqlWindows) -> Shape {
+    match windows {
+        SqlWindows::Sliced(Slices::Tumble { size }) => Shape::Sliding { size, slide: size, offset: 0 },
+        SqlWindows::Sliced(Slices::Hop { size, slide }) => Shape::Sliding { size, slide, offset: 0 },
+        SqlWindows::Sliced(Slices::Cumulate { size, step }) => Shape::Cumulating { size, step },
+        SqlWindows::Session { gap } => Shape::Session { gap },
+    }
+}
 /// A window's shape, lateness, key and sum.
 fn window(node: &JobNode) -> Option<(Shape, i64, (u8, Option<u8>))> {
     match &node.kind {
@@ -51,13 +60,7 @@ fn window(node: &JobNode) -> Option<(Shape, i64, (u8, Option<u8>))> {
             Some((shape(w.assigner), w.lateness.0, (w.key.column() as u8, w.sum)))
         }
         NodeKind::Operator(OperatorConfig::SqlWindow(w), _) => {
-            let shape = match w.windows {
-                SqlWindows::Sliced(Slices::Tumble { size }) => Shape::Sliding { size, slide: size, offset: 0 },
-                SqlWindows::Sliced(Slices::Hop { size, slide }) => Shape::Sliding { size, slide, offset: 0 },
-                SqlWindows::Sliced(Slices::Cumulate { size, step }) => Shape::Cumulating { size, step },
-                SqlWindows::Session { gap } => Shape::Session { gap },
-            };
-            Some((shape, 0, (w.key.column() as u8, w.sum)))
+            Some((sql_shape(w.windows), 0, (w.key.column() as u8, w.sum)))
         }
         _ => None,
     }
@@ -84,17 +87,8 @@ const fn is_map(node: &JobNode) -> bool {
     matches!(node.kind, NodeKind::Operator(OperatorConfig::Map(_), _))
 }
 
-/// The node whose rows a window takes: above its local aggregate, if it has one.
-fn above(job: &Job, window: usize) -> Option<usize> {
-    let (input, _) = job.nodes[window].input?;
-    match job.nodes[input].kind {
-        NodeKind::Operator(OperatorConfig::LocalWindow(_), _) => job.nodes[input].input.map(|(at, _)| at),
-        _ => Some(input),
-    }
-}
-/// Topics that late events of a window go to: by its side output, or by a filter that looks at the same rows, and at windows
-/// of the same size.
-fn late(job: &Job, of: usize, at: impl Fn(usize) -> OperatorAt) -> Vec<LateOutput> {
+/// Topics that the side output of a node goes to.
+fn late(job: &Job, of: usize) -> Vec<LateOutput> {
     let mut outputs = Vec::new();
     for (sink, node) in job.nodes.iter().enumerate() {
         let NodeKind::Sink { topic, config, .. } = &node.kind else { continue };
@@ -103,25 +97,39 @@ fn late(job: &Job, of: usize, at: impl Fn(usize) -> OperatorAt) -> Vec<LateOutpu
         if to.is_some_and(|to| path[..to].iter().all(|(at, _)| is_map(&job.nodes[*at]))) {
             outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter: None });
         }
-        let filter = path.iter().position(|(at, _)| filters(&job.nodes[*at], &job.nodes[of]));
-        if let Some(filter) = filter.filter(|f| path[..*f].iter().all(|(at, _)| is_map(&job.nodes[*at]))) {
-            let filter = path[filter].0;
-            if job.nodes[filter].input.map(|(input, _)| input) == above(job, of) {
-                outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter: Some(at(filter)) });
-            }
-        }
     }
     outputs
 }
 
-/// Whether a node is a late filter for the windows of another.
-fn filters(node: &JobNode, windows: &JobNode) -> bool {
-    let NodeKind::Operator(OperatorConfig::LateFilter(filter), _) = &node.kind else { return false };
-    let whole = window(windows).is_some_and(|(shape, ..)| match shape {
-        Shape::Sliding { size, slide, .. } => size == slide && filter.size.is_none_or(|of| of.0 == size),
-        Shape::Cumulating { .. } | Shape::Session { .. } => false,
-    });
-    whole
+/// Topics that a late filter finds late events for, which a tumbling window of SQL drops: one of the same size, that reads what
+/// the window reads.
+fn filtered(job: &Job, of: usize, number: u16, placed: &[(u16, u16)]) -> Vec<LateOutput> {
+    let NodeKind::Operator(OperatorConfig::SqlWindow(window), _) = &job.nodes[of].kind else { return Vec::new() };
+    let SqlWindows::Sliced(Slices::Tumble { size }) = window.windows else { return Vec::new() };
+    let reads = read_by(job, of);
+    let mut outputs = Vec::new();
+    for (sink, node) in job.nodes.iter().enumerate() {
+        let NodeKind::Sink { topic, config, .. } = &node.kind else { continue };
+        let path = path(job, sink);
+        let Some((at, false)) = path.iter().copied().find(|(at, _)| !is_map(&job.nodes[*at])) else { continue };
+        let fits = match &job.nodes[at].kind {
+            NodeKind::Operator(OperatorConfig::LateFilter(filter), _) => filter.size.is_some_and(|s| s.0 == size),
+            _ => false,
+        };
+        if fits && job.nodes[at].input == reads {
+            let filter = Some((number, placed[at].0, placed[at].1));
+            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter });
+        }
+    }
+    outputs
+}
+/// What a window reads, above its local aggregate if it has one.
+fn read_by(job: &Job, window: usize) -> Option<(usize, bool)> {
+    let input = job.nodes[window].input?;
+    match &job.nodes[input.0].kind {
+        NodeKind::Operator(OperatorConfig::LocalWindow(_), _) => job.nodes[input.0].input,
+        _ => Some(input),
+    }
 }
 
 /// A sink's plan; none of late outputs, of windows of windows, and of what a filter leaves of windows.
@@ -137,7 +145,8 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
     {
         return None;
     }
-    let (source, NodeKind::Source { topic, config, watermarks, .. }) = nodes().last().map(|(at, n)| (at, &n.kind))?
+    let (source, NodeKind::Source { topic, config, watermarks, .. }) =
+        nodes().next_back().map(|(at, n)| (at, &n.kind))?
     else {
         return None;
     };
@@ -175,15 +184,15 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         source: (topic.0, first + source),
         uncommitted: config.word("isolation.level") != "read_committed",
         bound: watermarks.map_or(0, |w| w.strategy.bound()),
-        input: first + of_window.and_then(|w| above(job, w)).unwrap_or(sink),
+        input: first + of_window.unwrap_or(sink),
         shape,
         lateness,
         columns,
         window: of_window.map(at),
         joins: joins.map(|(node, _)| at(node)).collect(),
         unique,
-        late: of_window.map(|w| late(job, w, at)).unwrap_or_default(),
-        direct: of_window.is_some_and(|w| above(job, w) == Some(source)),
+        late: of_window.map(|w| [late(job, w), filtered(job, w, number, &placed)].concat()).unwrap_or_default(),
+        direct: of_window.is_some_and(|w| read_by(job, w) == Some((source, false))),
         plain: of_window.is_some() && below.is_empty(),
     })
 }
@@ -197,6 +206,12 @@ pub(super) fn plans(scenario: &Scenario, nodes: &[ResultNode]) -> Vec<AggregateP
         plans.extend(sinks.filter_map(|sink| plan(job, number, sink, scenario, first)));
         first += job.nodes.len();
     }
+    // The node above the window.
+    for plan in plans.iter_mut().filter(|p| p.window.is_some()) {
+        if let ResultNode::Derived(of, _) = &nodes[plan.input] {
+            plan.input = *of;
+        }
+    }
     plans.retain(|plan| foretold(nodes, plan.input));
     plans
 }
@@ -207,7 +222,7 @@ fn foretold(nodes: &[ResultNode], at: usize) -> bool {
         ResultNode::Source { of: None, .. } => true,
         ResultNode::Source { of: Some(of), .. } | ResultNode::Same(of) => foretold(nodes, *of),
         ResultNode::Derived(of, derivation) => {
-            !matches!(derivation.0, OperatorConfig::Window(_) | OperatorConfig::SqlWindow(_)) && foretold(nodes, *of)
+            !matches!(derivation.0, OperatorConfig::Window(_)) && foretold(nodes, *of)
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Stage;
 use super::build::{java_consumer, java_producer};
 use crate::judge::{Derivation, Into, ResultNode, ResultPlan, ResultSink};
-use crate::scenario::data::{Job, JobNode, NodeKind, Scenario, Workload};
+use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
 use crate::scenario::keys::{Config, Profile};
 use crate::world::World;
 use model::actor::{Actor, ActorConfig};
@@ -321,7 +321,6 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
             nodes.push(ResultNode::Derived(input, Derivation(OperatorConfig::Filter(condition))));
         }
     }
-    let late = scenario.applications.iter().any(|a| matches!(&a.workload, Workload::Shoppers(s) if s.late > 0));
     for job in &scenario.jobs {
         let first = nodes.len();
         for node in &job.nodes {
@@ -334,8 +333,7 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                     let bound = if until.is_some() { Some(i64::MIN) } else { bound };
                     ResultNode::Source { topic: topic.0, of: written, bound }
                 }
-                // What a window drops as late depends on the watermark.
-                (NodeKind::Operator(OperatorConfig::SqlWindow(_), _), _) if late => ResultNode::Nothing,
+                // What is late depends on the watermark.
                 (NodeKind::Operator(OperatorConfig::LateFilter(_), _), _) => ResultNode::Nothing,
                 (NodeKind::Operator(OperatorConfig::LocalWindow(_), _), Some((of, _))) => ResultNode::Same(of),
                 (NodeKind::Operator(operator, _), Some((of, false))) => {

@@ -347,8 +347,6 @@ impl History {
             stored: Vec::new(),
             stores_behind: Vec::new(),
             tables: Vec::new(),
-            stored: Vec::new(),
-            stores_behind: Vec::new(),
             open: BTreeMap::new(),
             behind: Vec::new(),
         };

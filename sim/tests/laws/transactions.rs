@@ -86,9 +86,7 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
         stored: Vec::new(),
         stores_behind: Vec::new(),
         tables: Vec::new(),
-        stored: Vec::new(),
-        stores_behind: Vec::new(),
-        open: std::collections::BTreeMap::new(),
+        open: Default::default(),
         behind: vec![],
     };
     let mut findings = Findings::default();

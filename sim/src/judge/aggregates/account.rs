@@ -62,12 +62,15 @@ pub fn rule_of(what: What, event: u32, reached: Option<&Reached>, facts: &Facts<
     let (took, refused) = (window.iter().any(|w| *w < over), window.iter().any(|w| *w >= over));
     let filter = plan.late.iter().any(|l| l.filter.is_some());
     let filtered = filters.iter().any(|w| *w >= reached.time);
+    // Windows of slices fire again when a restore has set back the clock of their timers: the first of cumulating ones with
+    // all that was gathered (T8).
+    let anew = (facts.restored && plan.shape.overlaps()).then_some(Excuse::Reopened);
     match what {
         What::OnTimeLate if filter => filtered.then_some(Excuse::ByWatermark),
         What::OnTimeLate => refused.then_some(Excuse::ByWatermark),
         What::LateInWindow => {
             // Its watermark had been there, or begins anew.
-            let back = facts.restored && window.iter().any(|w| *w == i64::MIN);
+            let back = facts.restored && window.contains(&i64::MIN);
             took.then_some(if back { Excuse::Reopened } else { Excuse::ByWatermark })
         }
         What::Neither => neither(event, reached, facts, (&window, &filters), took, refused),
@@ -76,7 +79,7 @@ pub fn rule_of(what: What, event: u32, reached: Option<&Reached>, facts: &Facts<
         What::Twice => {
             let session = matches!(plan.shape, Shape::Session { .. }) && plan.lateness > 0;
             let fires_again = session.then_some(Excuse::FiresAgain);
-            facts.again().or_else(|| facts.inexact()).or(fires_again)
+            facts.again().or_else(|| facts.inexact()).or(fires_again).or(anew)
         }
         What::Partial => {
             let first = plan.shape.ends(reached.time).next().unwrap_or(reached.time) - 1 + plan.lateness;
@@ -84,7 +87,7 @@ pub fn rule_of(what: What, event: u32, reached: Option<&Reached>, facts: &Facts<
             let dropped = facts.dropped.contains(&event).then_some(Excuse::DroppedCommit);
             partly.or(dropped).or_else(|| facts.gone())
         }
-        What::Unexpected => None,
+        What::Unexpected => anew,
     }
 }
 
@@ -111,7 +114,7 @@ fn neither(
         }
         // The window judges by the watermark that it restored, the filter by none or by one that is behind.
         if plan.late.iter().any(|l| l.filter.is_some()) {
-            let null = filters.iter().any(|w| *w == i64::MIN);
+            let null = filters.contains(&i64::MIN);
             let behind = filters.iter().any(|w| *w < plan.shape.over(reached.time));
             let behind = behind.then_some(Excuse::WatermarkBehind);
             return null.then_some(Excuse::WatermarkNull).or(behind).or_else(|| facts.gone());

@@ -188,11 +188,12 @@ impl JobMaster {
                 let Some(task) = self.index((attempt.subtask.vertex, attempt.subtask.index)) else { return };
                 self.coordinate(now, wants, |c, out| c.decline(task, *id, *reason, now, out));
             }
-            Note::Reported(attempt, watermark) => {
-                if self.present_of((attempt.subtask.vertex, attempt.subtask.index)).is_some_and(|(a, _)| a == *attempt)
-                {
-                    self.reported(attempt.subtask.vertex, attempt.subtask.index, *watermark);
-                }
+            Note::Reported(attempt, watermark)
+                if self
+                    .present_of((attempt.subtask.vertex, attempt.subtask.index))
+                    .is_some_and(|(a, _)| a == *attempt) =>
+            {
+                self.reported(attempt.subtask.vertex, attempt.subtask.index, *watermark);
             }
             _ => {}
         }
