@@ -66,10 +66,12 @@ pub enum Excuse {
     JoinState,
     /// A user has ended the job; or it does not run at the end, which the law of liveness finds.
     JobOver,
+    /// A source that cannot be read again begins with what comes after a restart.
+    NoReplay,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -99,6 +101,7 @@ impl Excuse {
         Self::StateTwice,
         Self::JoinState,
         Self::JobOver,
+        Self::NoReplay,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -132,6 +135,7 @@ impl Excuse {
             Self::StateTwice => "2.7",
             Self::JoinState => "state TTL",
             Self::JobOver => "job ended or behind",
+            Self::NoReplay => "source without replay",
         }
     }
     /// What the rule says, for people.
@@ -184,6 +188,9 @@ impl Excuse {
             }
             Self::StateTwice => "a state that is taken up twice is written out twice",
             Self::JoinState => "the row that it should join had been dropped: event time was past its time to live",
+            Self::NoReplay => {
+                "a source that cannot be read again begins with what comes after a restart: what was in flight is gone"
+            }
             Self::JobOver => "the job was ended, or has not finished what there is to read",
             Self::CompletionStopped => {
                 "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"

@@ -145,7 +145,7 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
     {
         return None;
     }
-    let (source, NodeKind::Source { topic, config, watermarks, .. }) =
+    let (source, NodeKind::Source { topic, config, watermarks, replays, .. }) =
         nodes().next_back().map(|(at, n)| (at, &n.kind))?
     else {
         return None;
@@ -182,6 +182,7 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         inexact: job.config.word("execution.checkpointing.mode") == "AT_LEAST_ONCE"
             || job.config.int("execution.checkpointing.interval") == 0,
         source: (topic.0, first + source),
+        replays: *replays,
         uncommitted: config.word("isolation.level") != "read_committed",
         bound: watermarks.map_or(0, |w| w.strategy.bound()),
         input: first + of_window.unwrap_or(sink),

@@ -44,7 +44,9 @@ impl Facts<'_> {
     fn gone(&self) -> Option<Excuse> {
         let buffered = self.guarantees().any(|g| g == Guarantee::None);
         let lost = (self.restored && buffered).then_some(Excuse::NoGuarantee);
-        lost.or_else(|| (self.restored && self.plan.inexact).then_some(Excuse::InexactState)).or(self.loss)
+        let inexact = (self.restored && self.plan.inexact).then_some(Excuse::InexactState);
+        let unread = (self.restored && !self.plan.replays).then_some(Excuse::NoReplay);
+        lost.or(inexact).or(unread).or(self.loss)
     }
 }
 

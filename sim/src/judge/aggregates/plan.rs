@@ -98,6 +98,8 @@ pub struct AggregatePlan {
     pub inexact: bool,
     /// The topic that the job reads, by number, and the node that does.
     pub source: (u16, usize),
+    /// The source can be read again.
+    pub replays: bool,
     /// It reads uncommitted data too.
     pub uncommitted: bool,
     /// How far its watermark stays behind the newest event, ms.

@@ -152,6 +152,7 @@ fn plan() -> AggregatePlan {
         resumes: None,
         inexact: false,
         source: (0, 0),
+        replays: true,
         uncommitted: false,
         bound: 5,
         input: 0,

@@ -454,13 +454,17 @@ impl Task {
     }
     /// When its thread wants to run by itself.
     pub fn deadline<W>(&mut self, cx: &Cx<'_, Message, W>) -> Option<SimTime> {
+        // A task that closes waits for its sinks alone, which wake it.
+        if self.is_closing() {
+            return None;
+        }
         if self.next_flush.is_none() && self.outputs.iter().any(Output::is_filling) {
             let every = self.deployment.graph.buffer_timeout.0.max(1);
             let beats = cx.now.since(self.beat).0 / every + 1;
             self.next_flush = Some(self.beat + Nanos(beats * every));
         }
         // What it cannot do now it does when it is woken.
-        let held = self.closing.is_some() || self.sinks.iter().any(Sink::is_waiting);
+        let held = self.sinks.iter().any(Sink::is_waiting);
         let alignment = [self.inputs.deadline(), self.overtaking()].into_iter().flatten().min().filter(|_| !held);
         let full = held || self.awaits.is_some() || self.data_ended || self.outputs.iter().any(Output::is_full);
         let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
