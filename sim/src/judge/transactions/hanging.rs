@@ -4,7 +4,7 @@
 //! what it does not know is ended by nobody.
 
 use super::{History, add, at_odds, histories};
-use crate::judge::{Evidence, Findings, Law};
+use crate::judge::{Evidence, Excuse, Findings, Law};
 use crate::world::Observer;
 use model::base::{Offset, ProducerId, TopicPartition};
 use model::kafka::coordinator::transaction::{TransactionLogValue, TransactionState as S};
@@ -39,6 +39,15 @@ fn open(end: &Evidence<'_>, tp: TopicPartition) -> Vec<Open> {
 /// Whether the coordinator can still end a transaction in this partition.
 fn covers(last: &TransactionLogValue, tp: TopicPartition) -> bool {
     matches!(last.state, S::Ongoing | S::PrepareCommit | S::PrepareAbort) && last.partitions.contains(&tp)
+}
+
+/// The rule by which readers of committed data stand at an offset for ever: there begins a transaction that by this rule has no
+/// end.
+pub fn stands_by_rule(end: &Evidence<'_>, tp: TopicPartition, at: Offset) -> Option<Excuse> {
+    let first = open(end, tp).into_iter().min_by_key(|o| o.from).filter(|o| o.from == at)?;
+    let histories = histories(end);
+    let history = histories.iter().find(|h| h.records.iter().any(|r| r.producer == first.producer));
+    history.map_or_else(|| end.excuses.loss(tp, None), |h| at_odds(end, h, Some(tp)))
 }
 
 impl Law for HangingLaw {
