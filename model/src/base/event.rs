@@ -626,10 +626,13 @@ impl Event {
             | Self::SavepointCompleted { job, id }
             | Self::CheckpointFailed { job, id, .. } => Some((job, Some(id))),
             Self::JobRunning { job, restored, .. } => Some((job, Some(restored))),
-            Self::CommitDropped { job, checkpoint, .. } => Some((job, Some(checkpoint))),
-            Self::JobFailing { job, .. } | Self::JobEnded { job, .. } | Self::TaskManagerLost { job, .. } => {
-                Some((job, None))
+            Self::CommitDropped { job, checkpoint, .. } | Self::SourceCommitted { job, checkpoint, .. } => {
+                Some((job, Some(checkpoint)))
             }
+            Self::TaskStood { job, .. }
+            | Self::JobFailing { job, .. }
+            | Self::JobEnded { job, .. }
+            | Self::TaskManagerLost { job, .. } => Some((job, None)),
             _ => None,
         }
     }

@@ -51,7 +51,6 @@ pub const TRACED: &[&str] = &[
     "job-ended",
     "job-failed",
     "commit-dropped",
-    "savepoint-completed",
     "offsets-committed",
     "offsets-refused",
     "task-stood",
@@ -62,15 +61,21 @@ pub const TRACED: &[&str] = &[
     "lake-commit-failed",
 ];
 /// Those that are about a job.
-pub const OF_JOBS: [&str; 10] = {
-    let (mut last, from) = ([""; 10], TRACED.len() - 10);
-    let mut i = 0;
-    while i < last.len() {
-        last[i] = TRACED[from + i];
-        i += 1;
-    }
-    last
-};
+pub const OF_JOBS: [&str; 13] = [
+    "checkpoint-triggered",
+    "checkpoint-completed",
+    "savepoint-completed",
+    "checkpoint-failed",
+    "job-running",
+    "job-failing",
+    "job-ended",
+    "job-failed",
+    "commit-dropped",
+    "offsets-committed",
+    "offsets-refused",
+    "task-stood",
+    "task-manager-lost",
+];
 /// A fault has begun.
 pub const FAULT_BEGINS: &str = "fault-begins";
 /// A fault has ended.
@@ -88,7 +93,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_of_jobs_are_the_last_ones() {
-        assert_eq!((OF_JOBS[0], OF_JOBS[9]), ("checkpoint-triggered", "task-manager-lost"));
+    fn names_stand_once_and_those_of_jobs_among_them() {
+        assert!((1..TRACED.len()).all(|i| !TRACED[..i].contains(&TRACED[i])));
+        assert!(OF_JOBS.iter().all(|name| TRACED.contains(name)));
     }
 }
