@@ -105,10 +105,13 @@ pub fn explain(run: &Run, journey: &Journey) -> Explained {
     explained
 }
 
-/// What the operators that judge lateness took, by event.
+/// An operator that judges lateness: what it took, and by event where that stands.
+type Operator<'j> = (OperatorAt, &'j [Taken], BTreeMap<u32, Vec<usize>>);
+
+/// What the operators that judge lateness took.
 struct Judges<'j> {
     /// Filters first, for their rows are the events themselves; then the window.
-    all: Vec<(OperatorAt, &'j [Taken], BTreeMap<u32, Vec<usize>>)>,
+    all: Vec<Operator<'j>>,
 }
 impl<'j> Judges<'j> {
     fn new(plan: &AggregatePlan, journey: &'j Journey, members: &Members) -> Self {
