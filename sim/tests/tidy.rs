@@ -73,7 +73,9 @@ fn imports_point_down() {
 
 #[test]
 fn only_the_judge_opens_ghosts() {
-    let opens = absent("model/src", &["ghost.open()", "Ghost::open", "in_ledger"]);
+    let mut opens = absent("model/src", &["ghost.open()", "Ghost::open", ".in_ledger()"]);
+    // The test of those who give ghosts to rows made of many.
+    opens.retain(|found| !found.starts_with("model/src/base/asides.rs"));
     assert!(opens.is_empty(), "the model must not look at ghosts: {opens:#?}");
 }
 
