@@ -41,10 +41,10 @@ fn covers(last: &TransactionLogValue, tp: TopicPartition) -> bool {
     matches!(last.state, S::Ongoing | S::PrepareCommit | S::PrepareAbort) && last.partitions.contains(&tp)
 }
 
-/// The rule by which readers of committed data stand at an offset for ever: there begins a transaction that by this rule has no
+/// The rule by which readers of committed data stand at an offset for ever: there, or before, begins a transaction that by it has no
 /// end.
 pub fn stands_by_rule(end: &Evidence<'_>, tp: TopicPartition, at: Offset) -> Option<Excuse> {
-    let first = open(end, tp).into_iter().min_by_key(|o| o.from).filter(|o| o.from == at)?;
+    let first = open(end, tp).into_iter().min_by_key(|o| o.from).filter(|o| o.from <= at)?;
     let histories = histories(end);
     let history = histories.iter().find(|h| h.records.iter().any(|r| r.producer == first.producer));
     history.map_or_else(|| end.excuses.loss(tp, None), |h| at_odds(end, h, Some(tp)))
