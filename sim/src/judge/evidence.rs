@@ -188,6 +188,12 @@ impl Evidence<'_> {
     /// What a `read_committed` reader finds of the log that readers see: data outside transactions and of committed ones, in
     /// the order of offsets; and how many batches of aborted or open transactions it does not find.
     pub fn readable(&self, tp: TopicPartition) -> (Vec<&Entry>, Vec<&Entry>) {
+        let (found, hidden) = self.readable_by(tp);
+        (found.into_iter().map(|(entry, _)| entry).collect(), hidden)
+    }
+    /// The same; each batch that it finds with the offset whose append lets it be read: its own, or that of the marker which
+    /// commits its transaction.
+    pub fn readable_by(&self, tp: TopicPartition) -> (Vec<(&Entry, Offset)>, Vec<&Entry>) {
         let mut found = Vec::new();
         let mut hidden = Vec::new();
         let mut open: BTreeMap<ProducerId, Vec<&Entry>> = BTreeMap::new();
@@ -195,17 +201,29 @@ impl Evidence<'_> {
             match entry.batch.marker_of() {
                 Some(marker) => {
                     let ended = open.remove(&entry.batch.producer.id).unwrap_or_default();
-                    if marker.commit { &mut found } else { &mut hidden }.extend(ended);
+                    match marker.commit {
+                        true => found.extend(ended.into_iter().map(|e| (e, entry.base))),
+                        false => hidden.extend(ended),
+                    }
                 }
                 None if entry.batch.is_transactional() => {
                     open.entry(entry.batch.producer.id).or_default().push(entry);
                 }
-                None => found.push(entry),
+                None => found.push((entry, entry.base)),
             }
         }
         hidden.extend(open.into_values().flatten());
-        found.sort_by_key(|e| e.base);
+        found.sort_by_key(|(e, _)| e.base);
         (found, hidden)
+    }
+
+    /// Partitions of a topic.
+    pub fn partitions_of(&self, topic: u16) -> impl Iterator<Item = TopicPartition> + '_ {
+        self.replicas.keys().copied().filter(move |tp| tp.topic.0 == topic)
+    }
+    /// Rows of a topic for readers of committed data, partition by partition in the order of offsets.
+    pub fn rows_of(&self, topic: u16) -> impl Iterator<Item = &Row> {
+        self.partitions_of(topic).flat_map(|tp| self.readable(tp).0).flat_map(|e| e.batch.rows.iter())
     }
 
     /// The log that readers see: of the leader, up to its high watermark.

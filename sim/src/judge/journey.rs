@@ -59,20 +59,12 @@ impl Journey {
     /// Where the events of a topic stand for readers of committed data, by number: the first place of each.
     pub fn places(&self, topic: u16, end: &Evidence<'_>, events: impl Fn(Ghost) -> Vec<u32>) -> BTreeMap<u32, Place> {
         let mut places: BTreeMap<u32, Place> = BTreeMap::new();
-        for tp in end.replicas.keys().filter(|tp| tp.topic.0 == topic) {
-            // Ends of transactions, by producer, in order of offsets.
-            let mut ends: BTreeMap<i64, Vec<Offset>> = BTreeMap::new();
-            for entry in end.committed(*tp).filter(|e| e.batch.marker_of().is_some()) {
-                ends.entry(entry.batch.producer.id.0).or_default().push(entry.base);
-            }
-            for entry in end.readable(*tp).0 {
-                let marker = ends.get(&entry.batch.producer.id.0).filter(|_| entry.batch.is_transactional());
-                let marker = marker.and_then(|all| all.get(all.partition_point(|end| *end < entry.base)));
-                let appended = self.appended(*tp, entry.base);
-                let readable = marker.map_or(appended, |marker| self.appended(*tp, *marker));
-                let (Some(appended), Some(readable)) = (appended, readable) else { continue };
+        for tp in end.partitions_of(topic) {
+            for (entry, by) in end.readable_by(tp).0 {
+                let since = self.appended(tp, entry.base).zip(self.appended(tp, by));
+                let Some((appended, readable)) = since else { continue };
                 for (row, offset) in entry.batch.rows.iter().zip(entry.base.0..) {
-                    let place = Place { tp: *tp, offset: Offset(offset), time: row.time.0, appended, readable };
+                    let place = Place { tp, offset: Offset(offset), time: row.time.0, appended, readable };
                     for event in events(row.ghost) {
                         let first = places.entry(event).or_insert(place);
                         if place.readable < first.readable {

@@ -1,69 +1,21 @@
 //! What the judge must know of the jobs' results: where windows are, where they stand, where their late events go.
 
+use super::jobs::layout;
 use crate::judge::{AggregatePlan, Guarantee, Into, LateOutput, OperatorAt, ResultNode, Shape};
 use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
 use crate::scenario::keys::Config;
-use model::flink::operator::{Assigner, Slices};
+use model::flink::operator::Slices;
 use model::flink::runtime::operator::{OperatorConfig, SqlWindows};
 
-/// Where each node of a job is: its vertex, and its place in the chain, as `jobs::graph` lays them out.
-fn places(job: &Job) -> Vec<(u16, u16)> {
-    let mut placed: Vec<(u16, u16)> = Vec::new();
-    // Parallelism and length of each chain.
-    let mut vertices: Vec<(u16, u16)> = Vec::new();
-    for node in &job.nodes {
-        let keyed = matches!(node.kind, NodeKind::Operator(_, Some(_)));
-        let upstream = node.input.map(|(of, _)| placed[of].0).filter(|_| !keyed);
-        match upstream.filter(|v| vertices[usize::from(*v)].0 == node.parallelism) {
-            Some(vertex) => {
-                let length = &mut vertices[usize::from(vertex)].1;
-                placed.push((vertex, *length));
-                *length += 1;
-            }
-            None => {
-                placed.push((vertices.len() as u16, 0));
-                vertices.push((node.parallelism, 1));
-            }
-        }
-        // Calls stand behind their function in the chain, a committer of Iceberg in a vertex of its own.
-        if node.call.is_some() {
-            vertices[usize::from(placed[placed.len() - 1].0)].1 += 1;
-        }
-        if matches!(node.kind, NodeKind::Lake(_)) {
-            vertices.push((1, 1));
-        }
-    }
-    placed
-}
-
-/// How a window cuts time.
-const fn shape(assigner: Assigner) -> Shape {
-    match assigner {
-        Assigner::Tumbling { size, offset } => Shape::Sliding { size, slide: size, offset },
-        Assigner::Sliding { size, slide, offset } => Shape::Sliding { size, slide, offset },
-        Assigner::Session { gap } => Shape::Session { gap },
-    }
-}
-/// How a window of SQL does.
-const fn sql_shape(windows: SqlWindows) -> Shape {
-    match windows {
-        SqlWindows::Sliced(Slices::Tumble { size }) => Shape::Sliding { size, slide: size, offset: 0 },
-        SqlWindows::Sliced(Slices::Hop { size, slide }) => Shape::Sliding { size, slide, offset: 0 },
-        SqlWindows::Sliced(Slices::Cumulate { size, step }) => Shape::Cumulating { size, step },
-        SqlWindows::Session { gap } => Shape::Session { gap },
-    }
-}
 /// A window's shape, lateness, key and sum.
 fn window(node: &JobNode) -> Option<(Shape, i64, (u8, Option<u8>))> {
-    match &node.kind {
-        NodeKind::Operator(OperatorConfig::Window(w), _) => {
-            Some((shape(w.assigner), w.lateness.0, (w.key.column() as u8, w.sum)))
-        }
-        NodeKind::Operator(OperatorConfig::SqlWindow(w), _) => {
-            Some((sql_shape(w.windows), 0, (w.key.column() as u8, w.sum)))
-        }
-        _ => None,
-    }
+    let NodeKind::Operator(operator, _) = &node.kind else { return None };
+    let (lateness, key, sum) = match operator {
+        OperatorConfig::Window(w) => (w.lateness.0, w.key, w.sum),
+        OperatorConfig::SqlWindow(w) => (0, w.key, w.sum),
+        _ => return None,
+    };
+    Some((Shape::of(operator)?, lateness, (key.column() as u8, sum)))
 }
 fn guarantee(config: &Config) -> Guarantee {
     match config.word("sink.delivery-guarantee") {
@@ -103,7 +55,7 @@ fn late(job: &Job, of: usize) -> Vec<LateOutput> {
 
 /// Topics that a late filter finds late events for, which a tumbling window of SQL drops: one of the same size, that reads what
 /// the window reads.
-fn filtered(job: &Job, of: usize, number: u16, placed: &[(u16, u16)]) -> Vec<LateOutput> {
+fn filtered(job: &Job, of: usize, place: impl Fn(usize) -> OperatorAt) -> Vec<LateOutput> {
     let NodeKind::Operator(OperatorConfig::SqlWindow(window), _) = &job.nodes[of].kind else { return Vec::new() };
     let SqlWindows::Sliced(Slices::Tumble { size }) = window.windows else { return Vec::new() };
     let reads = read_by(job, of);
@@ -117,7 +69,7 @@ fn filtered(job: &Job, of: usize, number: u16, placed: &[(u16, u16)]) -> Vec<Lat
             _ => false,
         };
         if fits && job.nodes[at].input == reads {
-            let filter = Some((number, placed[at].0, placed[at].1));
+            let filter = Some(place(at));
             outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter });
         }
     }
@@ -150,8 +102,8 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
     else {
         return None;
     };
-    let placed = places(job);
-    let at = |node: usize| -> OperatorAt { (number, placed[node].0, placed[node].1) };
+    let placed = layout(job);
+    let at = |node: usize| -> OperatorAt { (number, placed[node].0 as u16, placed[node].1 as u16) };
     let joins = nodes().filter(|(_, n)| matches!(n.kind, NodeKind::Operator(OperatorConfig::Join(_), _)));
     let unique = nodes().skip(found.map_or(0, |w| w + 1)).find_map(|(_, n)| match &n.kind {
         NodeKind::Operator(OperatorConfig::Deduplicate(d), _) => Some(d.key.column() as u8),
@@ -192,7 +144,7 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         window: of_window.map(at),
         joins: joins.map(|(node, _)| at(node)).collect(),
         unique,
-        late: of_window.map(|w| [late(job, w), filtered(job, w, number, &placed)].concat()).unwrap_or_default(),
+        late: of_window.map(|w| [late(job, w), filtered(job, w, at)].concat()).unwrap_or_default(),
         direct: of_window.is_some_and(|w| read_by(job, w) == Some((source, false))),
         plain: of_window.is_some() && below.is_empty(),
     })

@@ -94,7 +94,29 @@ pub(super) fn processes(stage: &Stage) -> impl Iterator<Item = ProcessId> + '_ {
     tables.chain(stage.job_manager).chain(stage.task_managers.iter().copied())
 }
 
-/// A job's graph: operators that follow each other without a key and with equal parallelism are one chain (1.2).
+/// Where each node of a job is: its vertex, and its place in the chain. Operators that follow each other without a key and with
+/// equal parallelism are one chain (1.2); calls stand behind their function in it, a committer of Iceberg in a vertex of its own.
+pub(super) fn layout(job: &Job) -> Vec<(usize, usize)> {
+    let mut placed: Vec<(usize, usize)> = Vec::new();
+    // Parallelism and length of each chain.
+    let mut vertices: Vec<(u16, usize)> = Vec::new();
+    for node in &job.nodes {
+        let keyed = matches!(node.kind, NodeKind::Operator(_, Some(_)));
+        let upstream = node.input.map(|(of, _)| placed[of].0).filter(|_| !keyed);
+        let vertex = upstream.filter(|vertex| vertices[*vertex].0 == node.parallelism).unwrap_or_else(|| {
+            vertices.push((node.parallelism, 0));
+            vertices.len() - 1
+        });
+        let length = &mut vertices[vertex].1;
+        placed.push((vertex, *length));
+        *length += 1 + usize::from(node.call.is_some());
+        if matches!(node.kind, NodeKind::Lake(_)) {
+            vertices.push((1, 1));
+        }
+    }
+    placed
+}
+/// A job's graph.
 fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, stage: &Stage) -> JobGraph {
     let c = &job.config;
     let mut graph = JobGraph {
@@ -108,37 +130,31 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, stage: &Stage)
         -1 => None,
         most => Some(most as u32),
     };
-    // Where each node is: its vertex, and its place in the chain.
-    let mut placed: Vec<(usize, usize)> = Vec::new();
+    let placed = layout(job);
     let shown = shown(scenario, job);
     for (node, at) in job.nodes.iter().zip(0..) {
+        let (vertex, place) = placed[at];
         let upstream = node.input.map(|(of, side)| (placed[of], side));
-        let key = match &node.kind {
-            NodeKind::Operator(_, key) => *key,
-            _ => None,
-        };
-        let chains = upstream
-            .filter(|((vertex, _), _)| key.is_none() && graph.vertices[*vertex].parallelism == node.parallelism);
+        let above = upstream.filter(|_| place > 0).map(|((_, of), side)| (of, side));
         let kind = kind(job, node, scenario, bootstrap, stage);
-        let chained = |after, side| Chained { kind, after, side, shown: shown[at], record: node.record };
-        if let Some(((vertex, of), side)) = chains {
-            let chain = &mut graph.vertices[vertex].chain;
-            chain.push(chained(Some(of), side));
-            placed.push((vertex, chain.len() - 1));
-            chain.extend(calls(node, chain.len() - 1, scenario, stage));
-            committer(&mut graph, vertex);
-            continue;
+        let (after, side) = (above.map(|(of, _)| of), above.is_some_and(|(_, side)| side));
+        let chained = Chained { kind, after, side, shown: shown[at], record: node.record };
+        if place == 0 {
+            let parallelism = node.parallelism;
+            let max_parallelism = most.unwrap_or_else(|| default_max_parallelism(u32::from(parallelism)));
+            graph.vertices.push(Vertex { parallelism, max_parallelism, chain: Vec::new() });
+            if let Some(((from, after), side)) = upstream {
+                let exchange = match &node.kind {
+                    NodeKind::Operator(_, Some(key)) => Exchange::Hash(*key),
+                    _ => Exchange::Rebalance,
+                };
+                graph.edges.push(JobEdge { from: from as u16, after, side, to: vertex as u16, exchange });
+            }
         }
-        let parallelism = node.parallelism;
-        let max_parallelism = most.unwrap_or_else(|| default_max_parallelism(u32::from(parallelism)));
-        graph.vertices.push(Vertex { parallelism, max_parallelism, chain: vec![chained(None, false)] });
-        let vertex = graph.vertices.len() - 1;
-        if let Some(((from, after), side)) = upstream {
-            let exchange = key.map_or(Exchange::Rebalance, Exchange::Hash);
-            graph.edges.push(JobEdge { from: from as u16, after, side, to: vertex as u16, exchange });
-        }
-        placed.push((vertex, 0));
-        graph.vertices[vertex].chain.extend(calls(node, 0, scenario, stage));
+        let chain = &mut graph.vertices[vertex].chain;
+        debug_assert_eq!(chain.len(), place);
+        chain.push(chained);
+        chain.extend(calls(node, place, scenario, stage));
         committer(&mut graph, vertex);
     }
     graph

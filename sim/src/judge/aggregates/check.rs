@@ -33,13 +33,9 @@ impl Appends {
     /// When readers of committed data could see each row of a topic.
     fn visible(&self, end: &Evidence<'_>, topic: u16) -> Vec<(SimTime, Row)> {
         let mut rows = Vec::new();
-        for tp in end.replicas.keys().filter(|tp| tp.topic.0 == topic) {
-            let markers: Vec<_> = end.committed(*tp).filter(|e| e.batch.is_control()).collect();
-            for entry in end.readable(*tp).0 {
-                let marker =
-                    markers.iter().find(|m| m.base > entry.base && m.batch.producer.id == entry.batch.producer.id);
-                let last = marker.filter(|_| entry.batch.is_transactional()).map_or(entry.base, |m| m.base);
-                let at = self.at.get(&(*tp, last)).copied().unwrap_or_default();
+        for tp in end.partitions_of(topic) {
+            for (entry, by) in end.readable_by(tp).0 {
+                let at = self.at.get(&(tp, by)).copied().unwrap_or_default();
                 rows.extend(entry.batch.rows.iter().map(|row| (at, *row)));
             }
         }
@@ -88,14 +84,15 @@ pub fn check(plan: &AggregatePlan, placed: &Placed, end: &Evidence<'_>, appends:
     let end_of = |row: &Row| plan.shape.ends(row.time.0).next().unwrap_or(row.time.0);
     // What each row adds to which side of which window, and when.
     let mut seen: Vec<(SimTime, i64, i64, i64)> = Vec::new();
-    seen.extend(appends.visible(end, raw).iter().map(|(at, row)| (*at, end_of(row), 1, 0)));
+    let sent = appends.visible(end, raw);
+    seen.extend(sent.iter().map(|(at, row)| (*at, end_of(row), 1, 0)));
     seen.extend(appends.visible(end, windows).iter().map(|(at, row)| (*at, row.cols[0], 0, row.cols[3])));
     for topic in &late {
         seen.extend(appends.visible(end, *topic).iter().map(|(at, row)| (*at, end_of(row), 0, 1)));
     }
     seen.sort_by_key(|(at, ..)| *at);
     let mut checked = Checked { sql: sql(plan, raw, windows, &late, end), ..Checked::default() };
-    let newest = appends.visible(end, raw).iter().map(|(at, row)| (*at, row.time.0)).collect::<Vec<_>>();
+    let newest = sent.iter().map(|(at, row)| (*at, row.time.0)).collect::<Vec<_>>();
     let counts = runs(&seen, newest, end.now, &mut checked);
     let disagree: BTreeSet<i64> = counts.into_iter().filter(|(_, (a, b))| a != b).map(|(end, _)| end).collect();
     let hidden = |event: &u32| placed.ends.get(event).is_none_or(|end| !disagree.contains(end));

@@ -26,7 +26,7 @@ pub fn judge(
 ) -> Placed {
     let plan = together[0];
     let rows = match &plan.into {
-        Into::Topic(topic) => visible(end, *topic),
+        Into::Topic(topic) => end.rows_of(*topic).copied().collect(),
         Into::Table(table, _) => end.tables.get(usize::from(*table)).cloned().unwrap_or_default(),
     };
     let history = history(plan, together, &rows, foretold, end, told);
@@ -56,12 +56,6 @@ pub fn judge(
     placed
 }
 
-/// Rows of a topic for readers of committed data, partition by partition in the order of offsets.
-fn visible(end: &Evidence<'_>, topic: u16) -> Vec<Row> {
-    let partitions = end.replicas.keys().filter(|tp| tp.topic.0 == topic);
-    partitions.flat_map(|tp| end.readable(*tp).0).flat_map(|e| e.batch.rows.iter().copied()).collect()
-}
-
 fn history(
     plan: &AggregatePlan,
     together: &[&AggregatePlan],
@@ -70,7 +64,7 @@ fn history(
     end: &Evidence<'_>,
     told: &Testimony<'_>,
 ) -> History {
-    let late = plan.late.iter().flat_map(|l| visible(end, l.topic));
+    let late = plan.late.iter().flat_map(|l| end.rows_of(l.topic));
     let open = together.iter().filter_map(|p| p.window).filter_map(|at| end.open.get(&at)).flatten();
     History {
         shape: plan.shape,
@@ -95,8 +89,8 @@ fn events(
 ) -> BTreeMap<u32, Reached> {
     let (topic, node) = plan.source;
     let mut copies: BTreeMap<u32, u64> = BTreeMap::new();
-    for tp in end.replicas.keys().filter(|tp| tp.topic.0 == topic) {
-        let entries: Vec<&Entry> = if plan.uncommitted { end.committed(*tp).collect() } else { end.readable(*tp).0 };
+    for tp in end.partitions_of(topic) {
+        let entries: Vec<&Entry> = if plan.uncommitted { end.committed(tp).collect() } else { end.readable(tp).0 };
         let ghosts = entries.iter().flat_map(|e| e.batch.rows.iter().map(|r| r.ghost));
         ghosts.flat_map(|g| told.members.events(g)).for_each(|event| *copies.entry(event).or_default() += 1);
     }

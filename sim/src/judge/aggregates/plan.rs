@@ -2,6 +2,8 @@
 
 use crate::judge::decisions::OperatorAt;
 use crate::judge::results::Into;
+use model::flink::operator::{Assigner, Slices};
+use model::flink::runtime::operator::{OperatorConfig, SqlWindows};
 
 /// How a window cuts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,24 @@ pub enum Shape {
     },
 }
 impl Shape {
+    /// That of a window, and none of another operator.
+    pub fn of(operator: &OperatorConfig) -> Option<Self> {
+        let tumbling = |size: i64, offset: i64| Self::Sliding { size, slide: size, offset };
+        Some(match operator {
+            OperatorConfig::Window(window) => match window.assigner {
+                Assigner::Tumbling { size, offset } => tumbling(size, offset),
+                Assigner::Sliding { size, slide, offset } => Self::Sliding { size, slide, offset },
+                Assigner::Session { gap } => Self::Session { gap },
+            },
+            OperatorConfig::SqlWindow(window) => match window.windows {
+                SqlWindows::Sliced(Slices::Tumble { size }) => tumbling(size, 0),
+                SqlWindows::Sliced(Slices::Hop { size, slide }) => Self::Sliding { size, slide, offset: 0 },
+                SqlWindows::Sliced(Slices::Cumulate { size, step }) => Self::Cumulating { size, step },
+                SqlWindows::Session { gap } => Self::Session { gap },
+            },
+            _ => return None,
+        })
+    }
     /// Ends of the windows that hold this time, rising. Of a session: its end if it touches no other.
     pub fn ends(self, time: i64) -> impl Iterator<Item = i64> {
         let (first, step, until) = match self {

@@ -218,8 +218,7 @@ impl ResultLaw {
         let mut lacks = false;
         let mut present = BTreeMap::new();
         for (topic, rows) in &self.sent {
-            let partitions = end.replicas.keys().filter(|tp| tp.topic.0 == *topic);
-            let entries = partitions.flat_map(|tp| end.committed(*tp));
+            let entries = end.partitions_of(*topic).flat_map(|tp| end.committed(tp));
             let there: BTreeSet<u32> = entries.flat_map(|e| e.batch.rows.iter().map(|r| r.ghost.open())).collect();
             let rows: Vec<Row> = rows.iter().filter(|r| there.contains(&r.ghost.open())).copied().collect();
             lacks |= rows.len() < self.sent[topic].len();
@@ -267,8 +266,10 @@ impl ResultLaw {
             let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
             expected[sink.node].iter().for_each(|r| *wanted.entry(r.item).or_default() += 1);
             // What it has written, and what each that reads it was given; a table is read as it stands.
-            let (name, stored) = match &sink.into {
-                Into::Topic(topic) => (&end.topics[usize::from(*topic)].name, in_topic(end, *topic)),
+            let (name, stored): (_, Vec<Item>) = match &sink.into {
+                Into::Topic(topic) => {
+                    (&end.topics[usize::from(*topic)].name, end.rows_of(*topic).map(Item::of).collect())
+                }
                 Into::Table(table, name) => {
                     let rows = end.tables.get(usize::from(*table)).map_or(&[][..], Vec::as_slice);
                     (name, rows.iter().map(Item::of).collect())
@@ -304,13 +305,6 @@ impl ResultLaw {
         }
         results
     }
-}
-
-/// Rows that a topic holds for readers of committed data.
-fn in_topic(end: &Evidence<'_>, topic: u16) -> Vec<Item> {
-    let partitions = end.replicas.keys().filter(|tp| tp.topic.0 == topic);
-    let entries = partitions.flat_map(|tp| end.readable(*tp).0);
-    entries.flat_map(|e| e.batch.rows.iter().map(Item::of).collect::<Vec<_>>()).collect()
 }
 
 /// Whether what the operator with state handed on last is what is wanted. Where nothing with state stands above the sink, what

@@ -16,15 +16,15 @@ pub(super) fn account(
     let mut stored: BTreeMap<u32, i64> = BTreeMap::new();
     let mut hidden: BTreeMap<u32, i64> = BTreeMap::new();
     let (mut loss, mut behind) = (None, false);
-    for tp in end.replicas.keys().filter(|tp| tp.topic.0 == topic) {
-        let (found, not_found) = end.readable(*tp);
-        let at = end.positions.get(usize::from(reader)).and_then(|p| p.get(tp)).copied();
+    for tp in end.partitions_of(topic) {
+        let (found, not_found) = end.readable(tp);
+        let at = end.positions.get(usize::from(reader)).and_then(|p| p.get(&tp)).copied();
         behind |= found.last().is_some_and(|e| at.is_none_or(|at| at < e.next()));
         for (entries, of) in [(found, &mut stored), (not_found, &mut hidden)] {
             let ghosts = entries.iter().flat_map(|e| e.batch.rows.iter().map(|r| r.ghost));
             ghosts.filter(|g| *g != Ghost::NONE).for_each(|g| *of.entry(g.open()).or_default() += 1);
         }
-        loss = loss.or_else(|| end.excuses.changed(*tp));
+        loss = loss.or_else(|| end.excuses.changed(tp));
     }
     let mut surplus: BTreeMap<u32, i64> = stored.iter().map(|(g, n)| (*g, -n)).collect();
     given.iter().filter(|(_, g)| *g != Ghost::NONE).for_each(|(_, g)| *surplus.entry(g.open()).or_default() += 1);

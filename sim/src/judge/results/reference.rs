@@ -1,11 +1,11 @@
 //! What a job's graph makes of everything that was sent, computed at once and by itself: no watermark, no state, no failure.
 //! The judge's own arithmetic, apart from the model's operators.
 
+use super::super::aggregates::Shape;
 use super::{Derivation, ResultNode, ResultPlan};
 use model::base::{Ghost, Row};
-use model::flink::operator::{Assigner, Slices};
 use model::flink::runtime::graph::KeyColumn;
-use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig, SqlWindows};
+use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig, SqlWindowConfig, WindowConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A row of a result: its time and its columns.
@@ -125,81 +125,46 @@ fn derive(operator: &OperatorConfig, input: &[Record], watermark: i64) -> Vec<Re
             }
             out
         }
-        OperatorConfig::Window(config) => windows(Cut::of(config.assigner), config.key, config.sum, input, watermark),
-        OperatorConfig::SqlWindow(config) => {
-            let cut = match config.windows {
-                SqlWindows::Sliced(Slices::Tumble { size }) => Cut::Sliding { size, slide: size, offset: 0 },
-                SqlWindows::Sliced(Slices::Hop { size, slide }) => Cut::Sliding { size, slide, offset: 0 },
-                SqlWindows::Sliced(Slices::Cumulate { size, step }) => Cut::Cumulating { size, step },
-                SqlWindows::Session { gap } => Cut::Session { gap },
-            };
-            windows(cut, config.key, config.sum, input, watermark)
-        }
-    }
-}
-
-/// A way to cut time.
-#[derive(Clone, Copy, Debug)]
-enum Cut {
-    Sliding { size: i64, slide: i64, offset: i64 },
-    Cumulating { size: i64, step: i64 },
-    Session { gap: i64 },
-}
-impl Cut {
-    const fn of(assigner: Assigner) -> Self {
-        match assigner {
-            Assigner::Tumbling { size, offset } => Self::Sliding { size, slide: size, offset },
-            Assigner::Sliding { size, slide, offset } => Self::Sliding { size, slide, offset },
-            Assigner::Session { gap } => Self::Session { gap },
+        OperatorConfig::Window(WindowConfig { key, sum, .. })
+        | OperatorConfig::SqlWindow(SqlWindowConfig { key, sum, .. }) => {
+            Shape::of(operator).map(|shape| windows(shape, *key, *sum, input, watermark)).unwrap_or_default()
         }
     }
 }
 
 /// The content of every window that the watermark reaches in the end.
-fn windows(cut: Cut, key: KeyColumn, sum: Option<u8>, input: &[Record], watermark: i64) -> Vec<Record> {
+fn windows(shape: Shape, key: KeyColumn, sum: Option<u8>, input: &[Record], watermark: i64) -> Vec<Record> {
     let value = |i: &Item| sum.map_or(0, |c| i.cols[usize::from(c)]);
     let key = |i: &Item| i.cols[key.column()];
-    let mut sums: BTreeMap<(i64, i64, i64), (i64, i64)> = BTreeMap::new();
-    let mut add = |key: i64, (start, end): (i64, i64), value: i64| {
-        let (sum, count) = sums.entry((end, key, start)).or_default();
-        (*sum, *count) = (sum.saturating_add(value), *count + 1);
+    // By end and key: of one key no two windows end together.
+    let mut sums: BTreeMap<(i64, i64), (i64, i64)> = BTreeMap::new();
+    let mut add = |end: i64, item: &Item| {
+        let (sum, count) = sums.entry((end, key(item))).or_default();
+        (*sum, *count) = (sum.saturating_add(value(item)), *count + 1);
     };
-    match cut {
-        Cut::Sliding { size, slide, offset } => {
-            for Record { item, .. } in input {
-                let mut start = item.time - (item.time - offset).rem_euclid(slide);
-                while start + size > item.time {
-                    add(key(item), (start, start + size), value(item));
-                    start -= slide;
-                }
-            }
-        }
-        Cut::Cumulating { size, step } => {
-            for Record { item, .. } in input {
-                let start = item.time - item.time.rem_euclid(size);
-                let ends = (1..).map(|n| start + n * step).take_while(|end| *end <= start + size);
-                ends.filter(|end| *end > item.time).for_each(|end| add(key(item), (start, end), value(item)));
-            }
-        }
-        Cut::Session { gap } => {
+    match shape {
+        Shape::Session { gap } => {
             let mut by_key: BTreeMap<i64, Vec<&Item>> = BTreeMap::new();
             input.iter().for_each(|r| by_key.entry(key(&r.item)).or_default().push(&r.item));
-            for (key, mut items) in by_key {
+            for mut items in by_key.into_values() {
                 items.sort_by_key(|i| i.time);
                 let mut from = 0;
                 for at in 1..=items.len() {
                     if at < items.len() && items[at].time - items[at - 1].time <= gap {
                         continue;
                     }
-                    let session = (items[from].time, items[at - 1].time + gap);
-                    items[from..at].iter().for_each(|i| add(key, session, value(i)));
+                    let end = items[at - 1].time + gap;
+                    items[from..at].iter().for_each(|i| add(end, i));
                     from = at;
                 }
             }
         }
+        Shape::Sliding { .. } | Shape::Cumulating { .. } => {
+            input.iter().for_each(|r| shape.ends(r.item.time).for_each(|end| add(end, &r.item)));
+        }
     }
-    let fired = sums.into_iter().filter(|((end, ..), _)| end - 1 <= watermark);
-    let item = |((end, key, _), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] };
+    let fired = sums.into_iter().filter(|((end, _), _)| end - 1 <= watermark);
+    let item = |((end, key), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] };
     fired.map(|window| Record { item: item(window), key: Row::NO_KEY, ghost: Ghost::NONE }).collect()
 }
 
@@ -207,7 +172,8 @@ fn windows(cut: Cut, key: KeyColumn, sum: Option<u8>, input: &[Record], watermar
 mod tests {
     use super::*;
     use model::base::{EventTime, Millis};
-    use model::flink::runtime::operator::{JoinConfig, SqlWindowConfig, WindowConfig};
+    use model::flink::operator::{Assigner, Slices};
+    use model::flink::runtime::operator::{JoinConfig, SqlWindows};
 
     fn row(time: i64, cols: [i64; 4]) -> Row {
         Row { time: EventTime(time), cols, ..Row::default() }

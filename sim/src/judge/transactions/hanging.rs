@@ -45,8 +45,14 @@ fn covers(last: &TransactionLogValue, tp: TopicPartition) -> bool {
 /// end.
 pub fn stands_by_rule(end: &Evidence<'_>, tp: TopicPartition, at: Offset) -> Option<Excuse> {
     let first = open(end, tp).into_iter().min_by_key(|o| o.from).filter(|o| o.from <= at)?;
-    let histories = histories(end);
-    let history = histories.iter().find(|h| h.records.iter().any(|r| r.producer == first.producer));
+    excuse(end, tp, of(&histories(end), first.producer))
+}
+/// The history of the id that a producer has or had.
+fn of(histories: &[History], producer: ProducerId) -> Option<&History> {
+    histories.iter().find(|h| h.records.iter().any(|r| r.producer == producer))
+}
+/// The rule by which a transaction of this id, if one is known, has no end in a partition.
+fn excuse(end: &Evidence<'_>, tp: TopicPartition, history: Option<&History>) -> Option<Excuse> {
     history.map_or_else(|| end.excuses.loss(tp, None), |h| at_odds(end, h, Some(tp)))
 }
 
@@ -74,11 +80,10 @@ impl Law for HangingLaw {
                 continue;
             }
             for Open { producer, from } in open(end, tp) {
-                let of = |h: &&History| h.records.iter().any(|r| r.producer == producer);
-                let history = histories.iter().find(of);
+                let history = of(&histories, producer);
                 let last = history.and_then(|h| h.records.last());
                 let rule = if last.is_some_and(|l| covers(l, tp)) { "lso-stands" } else { "I-29" };
-                let excuse = history.map_or_else(|| end.excuses.loss(tp, None), |h| at_odds(end, h, Some(tp)));
+                let excuse = excuse(end, tp, history);
                 let text = format!("{tp}: a transaction of producer {producer} is open since offset {from}");
                 add::<HangingLaw>(end, findings, rule, excuse, tp, text);
             }

@@ -145,7 +145,7 @@ impl Resolver<'_> {
             (events::FAULT_ENDS, Some(fault)) => TriggerEvent::FaultEnds(fault.clone()),
             (events::FAULT_BEGINS | events::FAULT_ENDS, None) => return None,
             (events::WORKLOAD_ENDS, _) => TriggerEvent::WorkloadEnds,
-            (name, _) => match events::TRACED.iter().find(|e| **e == name) {
+            (name, _) => match events::traced().find(|e| *e == name) {
                 Some(name) => TriggerEvent::Traced(name),
                 None => {
                     let problem = Problem::at(self.place(&at("event")), format!("there is no event `{name}`"));
