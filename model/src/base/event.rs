@@ -203,6 +203,8 @@ pub enum Event {
         epoch: i32,
         /// Active now.
         active: bool,
+        /// Brokers that were fenced in what it knew to be committed when it became active.
+        fenced: BrokerSet,
     },
     /// A broker applied metadata up to this offset.
     MetadataApplied {

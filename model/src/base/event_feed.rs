@@ -107,10 +107,11 @@ impl Feed for Event {
                 c.u32(epoch as u32);
                 c.u8(role as u8);
             }
-            Self::Controller { node, epoch, active } => {
+            Self::Controller { node, epoch, active, fenced } => {
                 node.feed(c);
                 c.u32(epoch as u32);
                 active.feed(c);
+                c.u64(fenced.0);
             }
             Self::MetadataApplied { offset, history } => {
                 offset.feed(c);

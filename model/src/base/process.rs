@@ -366,7 +366,7 @@ impl<'a, M, W> Cx<'a, M, W> {
     pub fn millis(&self) -> Millis {
         self.now.millis()
     }
-    /// The process's own, perhaps skewed, clock: for stamps on records only.
+    /// The process's own, perhaps skewed, clock: for stamps, and for what is compared with stamps.
     pub fn wall(&self) -> Millis {
         Millis(self.now.millis().0 + self.skew)
     }

@@ -127,7 +127,7 @@ impl Broker {
     fn raw(&mut self, call: impl FnOnce(&mut TransactionCoordinator, &mut Step<'_>)) -> Vec<TransactionOutput> {
         let mut out = Vec::new();
         let (now, version) = (self.now, TransactionVersion::V2);
-        let mut step = Step { now, version, ids: &mut self.ids, leaders: &Leader, out: &mut out };
+        let mut step = Step { now, wall: now, version, ids: &mut self.ids, leaders: &Leader, out: &mut out };
         call(&mut self.coordinator, &mut step);
         out
     }

@@ -135,6 +135,7 @@ impl Run {
         let mut out = Vec::new();
         let mut step = Step {
             now: self.now,
+            wall: self.now,
             version: self.version,
             ids: &mut self.producer_ids,
             leaders: &self.leaders,

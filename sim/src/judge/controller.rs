@@ -1,7 +1,8 @@
 //! Law of the controller: I-5, I-8, R-11, and the part of I-7 about epochs.
 //!
-//! What a controller committed may be told twice, the second time by the next active one: a registration with a known
-//! partition epoch has to be the same and is otherwise no news.
+//! What a controller committed may be told twice, the second time by the next active one, or late, by one that was replaced
+//! while it was frozen: a registration with a known partition epoch has to be the same and is otherwise no news, and who is
+//! fenced tells the newest active controller alone.
 
 use super::{Cast, Evidence, Findings, Law, TopicInfo, Violation};
 use crate::world::Observer;
@@ -29,6 +30,8 @@ pub struct ControllerLaw {
     /// Quorum leader by epoch, active controller by epoch.
     leaders: BTreeMap<i32, BrokerId>,
     active: BTreeMap<i32, BrokerId>,
+    /// Epoch in which a process was last active.
+    terms: BTreeMap<ProcessId, i32>,
     /// What stands below an offset of the metadata log, as the first broker has applied it.
     metadata: BTreeMap<Offset, u64>,
     min_isr: Vec<u32>,
@@ -44,6 +47,7 @@ impl ControllerLaw {
             fenced: BrokerSet::default(),
             leaders: BTreeMap::new(),
             active: BTreeMap::new(),
+            terms: BTreeMap::new(),
             metadata: BTreeMap::new(),
             min_isr: topics.iter().map(|t| u32::from(t.min_isr.min(t.replication_factor))).collect(),
             elr: cast.elr,
@@ -54,7 +58,12 @@ impl ControllerLaw {
         self.seen.push(Violation { at, law: Self::NAME, rule, text, excuse: None, tp, event: None });
     }
 
-    fn changed(&mut self, at: SimTime, tp: TopicPartition, epoch: PartitionEpoch, now: Registration) {
+    /// Whether what `process` tells had been committed before another one became active.
+    fn is_old_news(&self, process: ProcessId) -> bool {
+        self.terms.get(&process).is_some_and(|term| self.active.keys().next_back().is_some_and(|newest| term < newest))
+    }
+
+    fn changed(&mut self, at: SimTime, tp: TopicPartition, epoch: PartitionEpoch, now: Registration, is_old: bool) {
         let known = self.partitions.entry(tp).or_default();
         if let Some(same) = known.get(&epoch) {
             if *same != now {
@@ -64,6 +73,9 @@ impl ControllerLaw {
         }
         let before = known.last_key_value().map(|(e, r)| (*e, *r));
         known.insert(epoch, now);
+        if is_old {
+            return;
+        }
         if let Some((last, before)) = before {
             if last > epoch || before.leader_epoch > now.leader_epoch {
                 let text =
@@ -111,8 +123,10 @@ impl Observer for ControllerLaw {
     fn event(&mut self, at: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         match *event {
             Event::PartitionChanged { tp, leader, leader_epoch, partition_epoch, isr, elr, .. } => {
-                self.changed(at, tp, partition_epoch, Registration { leader, leader_epoch, isr, elr });
+                let now = Registration { leader, leader_epoch, isr, elr };
+                self.changed(at, tp, partition_epoch, now, self.is_old_news(process));
             }
+            Event::Fencing { .. } if self.is_old_news(process) => {}
             Event::Fencing { broker, fenced: true } => self.fenced = self.fenced.with(broker),
             Event::Fencing { broker, fenced: false } => self.fenced = self.fenced.without(broker),
             Event::Quorum { node, epoch, role: QuorumRole::Leader } => self.one(at, false, epoch, node),
@@ -127,7 +141,13 @@ impl Observer for ControllerLaw {
                     );
                 }
             }
-            Event::Controller { node, epoch, active: true } => self.one(at, true, epoch, node),
+            Event::Controller { node, epoch, active: true, fenced } => {
+                self.one(at, true, epoch, node);
+                self.terms.insert(process, epoch);
+                if !self.is_old_news(process) {
+                    self.fenced = fenced;
+                }
+            }
             _ => {}
         }
     }

@@ -144,7 +144,7 @@ fn without_elr_the_last_member_stays() {
 #[test]
 fn one_active_controller_and_one_leader_an_epoch() {
     let quorum = |node, epoch| Event::Quorum { node: BrokerId(node), epoch, role: QuorumRole::Leader };
-    let active = |node, epoch, active| Event::Controller { node: BrokerId(node), epoch, active };
+    let active = |node, epoch, active| Event::Controller { node: BrokerId(node), epoch, active, fenced: set(&[]) };
     let h = with(|h| {
         h.tell(CONTROLLER, quorum(1, 1)).tell(CONTROLLER, active(1, 1, true));
         h.tell(CONTROLLER, active(1, 1, false)).tell(CONTROLLER, quorum(2, 2)).tell(CONTROLLER, active(2, 2, true));
@@ -156,4 +156,35 @@ fn one_active_controller_and_one_leader_an_epoch() {
         });
         h.finds_only(&["controller/I-8"]);
     }
+}
+
+#[test]
+fn who_was_replaced_tells_old_news() {
+    let active =
+        |epoch, fenced: &[i32]| Event::Controller { node: BrokerId(epoch), epoch, active: true, fenced: set(fenced) };
+    let fencing = |broker, fenced| Event::Fencing { broker: BrokerId(broker), fenced };
+    let (old, new) = (ProcessId(2), CONTROLLER);
+    let elect = |h: &mut History| {
+        h.elect(2, &[2, 3], &[], false);
+        h.register(2, &[1, 2, 3], &[], false);
+    };
+    // Fenced and unfenced again; the first of it is told when a frozen one comes back.
+    let told = |teller| {
+        with(|h| {
+            h.tell(old, active(1, &[])).tell(new, active(2, &[3])).tell(new, fencing(3, false));
+            h.tell(teller, fencing(3, true));
+            elect(h);
+        })
+    };
+    told(old).sync().clean();
+    told(new).finds("controller/I-5");
+    // What the next one knew when it became active counts, told before or not.
+    let knew = |fenced: &'static [i32]| {
+        with(|h| {
+            h.tell(old, active(1, &[])).tell(old, fencing(3, true)).tell(new, active(2, fenced));
+            elect(h);
+        })
+    };
+    knew(&[]).sync().clean();
+    knew(&[3]).finds("controller/I-5");
 }

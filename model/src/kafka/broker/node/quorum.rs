@@ -5,7 +5,7 @@ use super::config::CONTROLLER;
 use super::disk::{NodeWrite, raft_file};
 use super::shutdown::Phase;
 use super::{Caller, Node, NodeCx};
-use crate::base::{BrokerId, Event, Input, LeaderEpoch, Offset, QuorumRole, Signal, TopicPartition};
+use crate::base::{BrokerId, BrokerSet, Event, Input, LeaderEpoch, Offset, QuorumRole, Signal, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::broker::link::{Link, LinkEvent};
 use crate::kafka::controller::messages::{ControllerReply, ControllerRequest, ElectionType};
@@ -124,7 +124,8 @@ impl Node {
 
     fn deactivate(&mut self, cx: &mut NodeCx<'_>) {
         let Some((epoch, controller)) = self.controller.take() else { return };
-        cx.emit(Event::Controller { node: self.config.id, epoch: epoch.0, active: false });
+        let fenced = BrokerSet::default();
+        cx.emit(Event::Controller { node: self.config.id, epoch: epoch.0, active: false, fenced });
         for (to, reply) in controller.resign() {
             self.answer(to, reply, cx);
         }
@@ -187,7 +188,9 @@ impl Node {
             cx.millis(),
         );
         self.controller = Some((epoch, controller));
-        cx.emit(Event::Controller { node: self.config.id, epoch: epoch.0, active: true });
+        let fenced = self.committed.brokers().filter(|(_, b)| b.fenced);
+        let fenced = fenced.fold(BrokerSet::default(), |set, (id, _)| set.with(id));
+        cx.emit(Event::Controller { node: self.config.id, epoch: epoch.0, active: true, fenced });
         self.maybe_create_topics(cx);
     }
 

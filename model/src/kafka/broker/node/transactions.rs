@@ -156,7 +156,8 @@ impl Node {
         let (now, version) = (cx.millis(), self.transaction_version());
         let mut ids = Ids { ids: &mut self.producer_ids, now, ask: false };
         let mut out = std::mem::take(&mut self.transactions.out);
-        let mut step = Step { now, version, ids: &mut ids, leaders: &Leaders(&self.image), out: &mut out };
+        let wall = cx.wall();
+        let mut step = Step { now, wall, version, ids: &mut ids, leaders: &Leaders(&self.image), out: &mut out };
         call(&mut self.transactions.coordinator, &mut step);
         if ids.ask {
             self.ask_for_producer_ids(now);

@@ -177,7 +177,7 @@ impl TransactionCoordinator {
             let Ok(Some((_, metadata))) = self.state.get(id) else { continue };
             let producer = (metadata.producer, metadata.epoch);
             let commit = metadata.state == S::PrepareCommit && self.fixes.has(Fix::DecisionStands);
-            if let Ok(to) = metadata.prepare_complete(step.now) {
+            if let Ok(to) = metadata.prepare_complete(step.wall) {
                 completions.push((id, commit, producer, to));
             }
         }
@@ -217,7 +217,7 @@ impl TransactionCoordinator {
     /// Aborts every transaction that has timed out (T-20, T-21).
     pub fn abort_timed_out(&mut self, step: &mut Step<'_>) {
         let fixes = self.fixes;
-        for expired in self.state.timed_out(step.now) {
+        for expired in self.state.timed_out(step.wall) {
             let Ok(Some((_, metadata))) = self.state.get(expired.id) else { continue };
             if metadata.producer != expired.producer || metadata.pending_transition_in_progress() {
                 continue;

@@ -130,7 +130,7 @@ impl TransactionCoordinator {
         let timeout = if two_phase_commit { TWO_PHASE_COMMIT_TIMEOUT } else { request.timeout };
         if self.state.get(request.id)?.is_none() {
             let producer = step.ids.generate()?;
-            self.state.put(TransactionMetadata::new(request.id, producer, timeout, step.now))?;
+            self.state.put(TransactionMetadata::new(request.id, producer, timeout, step.wall))?;
         }
         let fixes = self.fixes;
         let (coordinator_epoch, metadata) = self.state.get(request.id)?.ok_or(ErrorCode::NotCoordinator)?;
@@ -148,9 +148,9 @@ impl TransactionCoordinator {
                 let current = expected.is_none_or(|epoch| epoch == metadata.epoch);
                 if metadata.is_producer_epoch_exhausted() && current {
                     let producer = step.ids.generate()?;
-                    metadata.prepare_producer_id_rotation(producer, timeout, step.now, expected.is_some())
+                    metadata.prepare_producer_id_rotation(producer, timeout, step.wall, expected.is_some())
                 } else {
-                    metadata.prepare_increment_producer_epoch(timeout, expected, step.now)
+                    metadata.prepare_increment_producer_epoch(timeout, expected, step.wall)
                 }
             }
             S::Ongoing => metadata.prepare_fence_producer_epoch(fixes),
@@ -163,7 +163,7 @@ impl TransactionCoordinator {
 
     /// Adds partitions to the transaction; opens one if there is none.
     pub fn add_partitions(&mut self, token: Token, request: &AddPartitions<'_>, step: &mut Step<'_>) {
-        match self.add_transition(request, step.now) {
+        match self.add_transition(request, step.wall) {
             Err(error) => step.reply(token, TransactionReply::AddPartitions(error)),
             Ok((_, to)) if !self.fixes.has(Fix::AddPartitionsStored) => {
                 let error = self.apply_unstored(request.id, to);

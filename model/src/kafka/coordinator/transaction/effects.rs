@@ -145,8 +145,11 @@ pub trait PartitionLeaders {
 
 /// What a step of the coordinator sees of its broker, and where its outputs go.
 pub struct Step<'a> {
-    /// The broker's clock.
+    /// Time for what is done at intervals: it only goes forward.
     pub now: Millis,
+    /// The broker's clock: what stamps transactions and says which of them are too old (T-20). The next coordinator's may
+    /// differ from it.
+    pub wall: Millis,
     /// `transaction.version` of the cluster.
     pub version: TransactionVersion,
     /// Producer ids.

@@ -92,9 +92,9 @@ impl TransactionCoordinator {
         let (fixes, lost_commit_is_fenced) = (self.fixes, self.config.lost_commit_is_fenced);
         let (coordinator_epoch, metadata) = self.state.get(request.id)?.ok_or(ErrorCode::InvalidProducerIdMapping)?;
         let (fence, to) = if request.version.supports_epoch_bump() {
-            V2 { metadata, request, fixes, lost_commit_is_fenced }.prepare(step.now, step.ids)?
+            V2 { metadata, request, fixes, lost_commit_is_fenced }.prepare(step.wall, step.ids)?
         } else {
-            prepare_v1(metadata, request, step.now, fixes)?
+            prepare_v1(metadata, request, step.wall, fixes)?
         };
         Ok((coordinator_epoch, fence, to))
     }
@@ -122,7 +122,7 @@ impl TransactionCoordinator {
             }
             return answer_end(end.callback, &error.into(), step);
         }
-        match self.completion(&end, step.now) {
+        match self.completion(&end, step.wall) {
             Err(error) => answer_end(end.callback, &error.into(), step),
             Ok((stored, to)) => {
                 let answer = match request.version.supports_epoch_bump() {

@@ -244,12 +244,12 @@ impl TransactionStateManager {
     // ---- scans
 
     /// Transactions that are open for longer than their timeout (T-20).
-    pub(super) fn timed_out(&self, now: Millis) -> Vec<TimedOut> {
+    pub(super) fn timed_out(&self, wall: Millis) -> Vec<TimedOut> {
         let expired = |m: &&TransactionMetadata| {
             m.state == TransactionState::Ongoing
                 && !m.pending_transition_in_progress()
                 && !m.is_two_phase_commit()
-                && m.start + m.timeout < now
+                && m.start + m.timeout < wall
         };
         let ids = self.cache.values().flat_map(|e| e.by_id.values());
         ids.filter(expired).map(|m| TimedOut { id: m.id, producer: m.producer }).collect()
@@ -257,7 +257,7 @@ impl TransactionStateManager {
 
     /// Writes tombstones for ids that were not used for `transactional.id.expiration.ms` (T-27).
     pub(super) fn remove_expired(&mut self, step: &mut Step<'_>) {
-        let oldest = step.now - self.config.transactional_id_expiration;
+        let oldest = step.wall - self.config.transactional_id_expiration;
         let mut batches = Vec::new();
         for (partition, entry) in &mut self.cache {
             let mut ids = Vec::new();

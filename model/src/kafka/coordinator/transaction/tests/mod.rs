@@ -83,8 +83,14 @@ impl Bench {
     }
     fn step<T>(&mut self, call: impl FnOnce(&mut TransactionCoordinator, &mut Step<'_>) -> T) -> T {
         let mut out = Vec::new();
-        let mut step =
-            Step { now: self.now, version: self.version, ids: &mut self.ids, leaders: &self.leaders, out: &mut out };
+        let mut step = Step {
+            now: self.now,
+            wall: self.now,
+            version: self.version,
+            ids: &mut self.ids,
+            leaders: &self.leaders,
+            out: &mut out,
+        };
         let given = call(&mut self.coordinator, &mut step);
         for output in out {
             match output {
