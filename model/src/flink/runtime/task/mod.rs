@@ -425,6 +425,7 @@ impl Task {
                 }
                 self.awaits.take_if(|awaited| *awaited == id);
                 self.drop_capture(id);
+                self.sinks.iter_mut().for_each(|sink| sink.aborted(id));
             }
         }
     }
