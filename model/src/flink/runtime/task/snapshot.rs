@@ -68,7 +68,7 @@ impl Task {
                     self.outputs.iter_mut().for_each(|o| o.stop(id, drain));
                     self.awaits = Some(id);
                 }
-                if self.data_ended && !self.ended && !self.last_done {
+                if self.data_ended && !self.last_done {
                     self.awaits.get_or_insert(barrier.id);
                 }
                 self.send_barrier(barrier);
