@@ -21,6 +21,10 @@ use std::time::Instant;
 const SCENARIO: &str = "kafka/steady";
 /// The pipeline with the gatekeeper: consume, decode, produce and commit offsets in one transaction a second.
 const GATEKEEPER: &str = "transactions/gatekeeper-steady";
+/// A Flink job between two topics: source, join, windows behind a shuffle, a sink in transactions.
+const JOB: &str = "gatewaymeter/busy";
+/// What a run of it costs in all: a day of billing by the minute, and one kill.
+const LAB: &str = "gatewaymeter/lab-8-1";
 const SEED: u64 = 1;
 /// DESIGN.md section 8.
 const PER_EVENT: f64 = 2_500.0;
@@ -39,7 +43,11 @@ impl Load {
         let mut set = vec![
             format!("workload.rate={}", self.rate),
             format!("workload.duration={} s", self.seconds),
-            format!("applications.shop.config.linger.ms={}", self.linger_ms),
+            format!(
+                "applications.{}.config.linger.ms={}",
+                if self.scenario == JOB { "gateway" } else { "shop" },
+                self.linger_ms
+            ),
         ];
         if self.scenario == GATEKEEPER {
             set.push(format!("gatekeepers.gate.producer.linger.ms={}", self.linger_ms));
@@ -68,7 +76,8 @@ fn main() -> ExitCode {
     let done = match words[..] {
         // What callgrind runs: one load, from begin to end.
         ["whole", host, scenario, rate, linger, seconds] => parse(rate, linger, seconds).and_then(|load| {
-            let scenario = if scenario == GATEKEEPER { GATEKEEPER } else { SCENARIO };
+            let known = [GATEKEEPER, JOB].into_iter().find(|known| *known == scenario);
+            let scenario = known.unwrap_or(SCENARIO);
             let work = Load { scenario, ..load }.whole(if host == "madsim" { Host::Madsim } else { Host::Loop })?;
             say(format_args!("{} {}", work.kernel_events, work.record_hops))
         }),
@@ -104,6 +113,7 @@ fn row(what: &str, value: impl Display, goal: &str) -> Result<(), String> {
 fn everything(callgrind: bool, full: bool) -> Result<(), String> {
     say(format_args!("{SCENARIO}, seed {SEED}, {} build", if cfg!(debug_assertions) { "debug" } else { "release" }))?;
     wall()?;
+    lab()?;
     avro()?;
     flat()?;
     memory()?;
@@ -123,6 +133,23 @@ fn clock(begun: Instant) -> f64 {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = spent.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
     nanos.map_or_else(|| begun.elapsed().as_secs_f64(), |ns| ns / 1e9)
+}
+
+/// Whole runs of one scenario in a second of CPU: loaded once, each with a seed of its own.
+fn lab() -> Result<(), String> {
+    const RUNS: u64 = 20;
+    let loaded = load(LAB, &[]).map_err(|problems| format!("{LAB}: {problems:?}"))?;
+    let scenario = Arc::new(loaded.scenario.clone());
+    let begun = Instant::now();
+    let before = clock(begun);
+    for seed in 0..RUNS {
+        let mut run = Run::new(&scenario, seed).map_err(|e| e.to_string())?;
+        Host::Loop.drive(&mut run, seed);
+        if finish(&mut run, &loaded, Host::Loop).outcome.layers.is_empty() {
+            return Err("the run has no layer".to_owned());
+        }
+    }
+    row(&format!("{LAB}: runs per CPU second"), format_args!("{:.1}", RUNS as f64 / (clock(begun) - before)), "")
 }
 
 /// Avro, each way: at most half a microsecond an event.
@@ -325,7 +352,8 @@ fn instructions(full: bool) -> Result<(), String> {
         &format!("goal: {}", whole(PER_EVENT)),
     )?;
 
-    gatekeeper()?;
+    pipeline("gatekeeper", GATEKEEPER)?;
+    pipeline("Flink job", JOB)?;
 
     // Windows that end at about 10^4, 10^5 and 10^6 events.
     let mut windows = vec![("10^4", [1, 2]), ("10^5", [18, 20])];
@@ -343,17 +371,17 @@ fn instructions(full: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What the pipeline with the gatekeeper costs, an event and a record-hop.
-fn gatekeeper() -> Result<(), String> {
-    let load = Load { scenario: GATEKEEPER, rate: 1000, linger_ms: 20, seconds: 0 };
+/// What a pipeline costs, an event and a record-hop with what is done to the record.
+fn pipeline(name: &str, scenario: &'static str) -> Result<(), String> {
+    let load = Load { scenario, rate: 1000, linger_ms: 20, seconds: 0 };
     let few = between("loop", load, [6, 14])?;
     let many = between("loop", Load { rate: 4000, ..load }, [6, 14])?;
     let per_hop = (many.instructions * few.events - few.instructions * many.events)
         / (many.hops * few.events - few.hops * many.events);
     let alone = (few.instructions - per_hop * few.hops) / few.events;
-    row("gatekeeper, 1,000 events/s: instructions per kernel event, hops included", whole(few.per_event()), "")?;
-    row("gatekeeper: instructions per record-hop, decoding included", whole(per_hop), "")?;
-    row("gatekeeper: instructions per kernel event alone", whole(alone), "")
+    row(&format!("{name}, 1,000 events/s: instructions per kernel event, hops included"), whole(few.per_event()), "")?;
+    row(&format!("{name}: instructions per record-hop, work on it included"), whole(per_hop), "")?;
+    row(&format!("{name}: instructions per kernel event alone"), whole(alone), "")
 }
 
 /// A whole number with commas.

@@ -76,6 +76,8 @@ pub struct Cast {
     /// Eligible leader replicas are in use, as configured and whatever is fixed; without them the last ISR member
     /// stays in the ISR.
     pub elr: bool,
+    /// Whether a sink of a job writes in transactions.
+    pub sinks_in_transactions: bool,
 }
 impl Cast {
     /// Whether a producer was meant to be idempotent.

@@ -21,7 +21,8 @@ pub struct Pins {
 impl Pins {
     /// For this cast.
     pub fn new(cast: &Cast, topics: &[TopicInfo]) -> Self {
-        let watches = !cast.keepers.is_empty() || cast.transaction_versions.iter().any(Option::is_some);
+        let senders = !cast.keepers.is_empty() || cast.transaction_versions.iter().any(Option::is_some);
+        let watches = senders || cast.sinks_in_transactions;
         Self { watches, topics: topics.iter().map(|t| t.events).collect(), ..Self::default() }
     }
     /// The longest time of each topic, by number, for a run that ends now.

@@ -3,7 +3,7 @@
 use super::Stage;
 use super::internal::{Internal, producers, transactional_ids};
 use crate::judge::{Cast, Derived, ReaderInfo, ResultPlan, TopicInfo};
-use crate::scenario::data::{Application, Reader, Scenario};
+use crate::scenario::data::{Application, NodeKind, Reader, Scenario};
 use crate::scenario::keys::{Config, Profile, Setting};
 use crate::world::{HostSpec, Link, World, WorldSpec};
 use model::actor::{Actor, ActorConfig};
@@ -53,6 +53,9 @@ pub fn build(scenario: &Scenario, seed: u64) -> Built {
     let mut cast = Cast {
         brokers: stage.nodes.iter().map(|(id, p)| (*p, *id)).collect(),
         elr: scenario.cluster.features.int("eligible.leader.replicas.version") > 0,
+        sinks_in_transactions: scenario.jobs.iter().flat_map(|job| &job.nodes).any(|node| {
+            matches!(&node.kind, NodeKind::Sink { config, .. } if config.word("sink.delivery-guarantee") == "exactly-once")
+        }),
         ..Cast::default()
     };
     let nodes = Arc::new(stage.nodes.clone());

@@ -320,7 +320,8 @@ fn stalls(run: &Run, stalls: &Stalls) -> Vec<Stall> {
 }
 /// Whether somebody sends in transactions.
 fn in_transactions(run: &Run) -> bool {
-    !run.scenario.gatekeepers.is_empty() || run.scenario.applications.iter().any(|a| a.transaction.is_some())
+    let sends = || run.scenario.applications.iter().any(|a| a.transaction.is_some());
+    !run.scenario.gatekeepers.is_empty() || sends() || run.cast.sinks_in_transactions
 }
 fn pinned(run: &Run) -> BTreeMap<String, u64> {
     let longest = run.seen.judge.pins.longest(run.world.now());

@@ -329,7 +329,7 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
     let mut writers: Vec<(u16, usize)> = Vec::new();
     for gatekeeper in &scenario.gatekeepers {
         let input = nodes.len();
-        nodes.push(ResultNode::Source { topic: gatekeeper.consumer.topics[0].0, of: None, bound: None });
+        nodes.push(ResultNode::Source { topic: gatekeeper.consumer.topics[0].0, of: None, bound: None, until: None });
         for (topic, poison) in [(gatekeeper.valid, 0), (gatekeeper.dead_letters, 1)] {
             // The last of the shoppers' columns.
             let condition = Condition { column: 3, comparison: Comparison::Equal, value: poison };
@@ -347,7 +347,7 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                     // Event time ends with a bounded source.
                     let bound = watermarks.map(|w| w.strategy.bound());
                     let bound = if until.is_some() { Some(i64::MIN) } else { bound };
-                    ResultNode::Source { topic: topic.0, of: written, bound }
+                    ResultNode::Source { topic: topic.0, of: written, bound, until: until.clone() }
                 }
                 // What is late depends on the watermark.
                 (NodeKind::Operator(OperatorConfig::LateFilter(_), _), _) => ResultNode::Nothing,

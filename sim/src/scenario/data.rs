@@ -329,11 +329,13 @@ pub struct Column {
     pub name: String,
     /// It holds texts, as [`text_value`](model::base::text_value) numbers them; else whole numbers.
     pub text: bool,
+    /// The value that each row has there, if the job says so.
+    pub always: Option<i64>,
 }
 impl Column {
     /// One of whole numbers.
     pub fn number(name: &str) -> Self {
-        Self { name: name.to_owned(), text: false }
+        Self { name: name.to_owned(), text: false, always: None }
     }
 }
 /// A column of a file's events.

@@ -119,6 +119,11 @@ fn each_mistake_in_a_job_has_its_message() {
         ("key = \"tenant\"", "key = \"tenants\"", "no column `tenants` (did you mean `tenant`?)"),
         ("key = \"tenant\"\n", "", "`minutes` has no `key`"),
         ("sum = \"usd\"", "sum = \"euro\"", "no column `euro`"),
+        (
+            "\"usd\", \"at = event_time\"",
+            "\"usd = 5000000000000000000\", \"at = event_time\"",
+            "each row has 5000000000000000000 in `usd`: the sum of two overflows a BIGINT",
+        ),
         ("size = \"1 min\"\n", "", "`minutes` has no window"),
         ("size = \"1 min\"", "size = \"1 min\"\nttl = \"1 s\"", "no `ttl`"),
         ("left = \"type = 'RequestStarted'\"", "left = \"type is 1\"", "is no condition"),

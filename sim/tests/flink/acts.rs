@@ -3,12 +3,13 @@
 use crate::cluster::Cluster;
 use crate::copy::copies;
 use crate::windows::{check, windows};
-use model::base::JobAct;
-use model::flink::kafka::DeliveryGuarantee::ExactlyOnce;
+use model::base::{JobAct, Nanos};
+use model::flink::kafka::DeliveryGuarantee::{AtLeastOnce, ExactlyOnce};
 use model::flink::runtime::graph::JobGraph;
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobManagerConfig, JobState, Resume, Submission};
 use model::flink::runtime::state::{OperatorState, Snapshot};
+use sim::world::{DeadMode, Fault};
 use std::sync::Arc;
 
 /// The second job goes on where the first was left.
@@ -85,4 +86,26 @@ fn a_savepoint_disturbs_nothing_and_a_retained_checkpoint_is_gone_on_from() {
     cluster.rest();
     assert_eq!(cluster.job_of(1).restored_from, Some(retained));
     assert_eq!(cluster.read(), (cluster.wanted(), cluster.wanted()), "exactly once");
+}
+
+#[test]
+fn each_master_finds_dead_task_managers_at_a_phase_of_its_own() {
+    let mut cluster = Cluster::managed(&[], |bootstrap| {
+        let job = Arc::new(copies(bootstrap, 1, AtLeastOnce));
+        JobManagerConfig::new(vec![Arc::clone(&job), job])
+    });
+    cluster.start();
+    cluster.secs(15);
+    for process in cluster.task_managers.clone() {
+        cluster.inject(&Fault::Kill(process, DeadMode::default()));
+    }
+    let killed = cluster.run.world.now();
+    let mut found = Vec::new();
+    for tenth in 0..210 {
+        let before = cluster.events("task-manager-lost");
+        cluster.until(killed + Nanos::millis(100 * (tenth + 1)));
+        found.extend((cluster.events("task-manager-lost") > before).then_some(tenth));
+    }
+    assert!(found.len() >= 2, "JobMasters and ResourceManager, none with another: {found:?}");
+    assert!(found.iter().all(|tenth| (99..200).contains(tenth)), "the second round behind the kill: {found:?}");
 }

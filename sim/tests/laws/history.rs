@@ -89,6 +89,7 @@ impl History {
             acks: vec![-1],
             readers: vec![ReaderInfo { name: "reader".into(), committed: false, topics: vec![0], group: None }],
             elr: true,
+            sinks_in_transactions: false,
         };
         let mut h = Self {
             cast,

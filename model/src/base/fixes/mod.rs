@@ -231,6 +231,23 @@ pub enum Fix {
     LostMemberPreparesAgain = 85,
     /// ClickHouse 7256 (19.17): a block whose insert fails is read again; cleared: its offsets are committed all the same, and it is lost.
     FailedInsertRepeated = 86,
+    /// FLINK-21132 (1.11.4, 1.12.2): a stop with a savepoint ends the input only if it drains; cleared: always, so that a committer
+    /// of Iceberg writes the marker of an end, below which the resumed job's checkpoints count as committed.
+    StopEndsNoInput = 87,
+    /// I15: a committer commits when the checkpoint is complete; cleared: when its own snapshot is taken. Planted.
+    CommitsWhenComplete = 88,
+    /// 2.8: a checkpoint keeps what its committers have still to commit; cleared: only what writers keep, so that a transaction whose
+    /// commit died with its process is left to its timeout. Planted.
+    CommittablesInState = 89,
+    /// N5, K8: committables of a checkpoint that was given up go with the next; cleared: they go with it. Planted.
+    AbortedCommittablesKept = 90,
+    /// S7: a source's position in a checkpoint is behind the last record that it emitted; cleared: that it fetched. Planted.
+    PositionOfEmitted = 91,
+    /// 7.3: a writer without transactions has everything acknowledged before its barrier goes on; cleared: the barrier goes at once,
+    /// as under NONE. Planted.
+    FlushBeforeBarrier = 92,
+    /// 2.3: a channel whose barrier has come waits for the others; cleared: it goes on, under EXACTLY_ONCE too. Planted.
+    BarrierBlocksChannel = 93,
 }
 
 /// What stands behind a [`Fix`].

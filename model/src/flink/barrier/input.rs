@@ -5,7 +5,7 @@ use super::gate::Next;
 use super::single::{At, SingleHandler};
 use super::tracker::Tracker;
 use super::{Buffer, ChannelId, Gates, Mode, Notice};
-use crate::base::{Fixes, Millis};
+use crate::base::{Fix, Fixes, Millis};
 
 #[derive(Clone, Debug)]
 enum Handler {
@@ -105,7 +105,12 @@ impl<T: Clone> TaskInput<T> {
             Handler::Single(handler) => {
                 let mut at = At { now, inputs: &mut self.gates, out };
                 match buffer {
-                    Buffer::Barrier(barrier) => handler.barrier(channel, barrier, &mut at),
+                    Buffer::Barrier(barrier) => {
+                        handler.barrier(channel, barrier, &mut at);
+                        if !self.fixes.has(Fix::BarrierBlocksChannel) {
+                            at.inputs.resume(channel);
+                        }
+                    }
                     Buffer::Cancel(id) => handler.cancelled(id, &mut at),
                     Buffer::End => handler.ended(channel, &mut at),
                     Buffer::Data(_) => {}

@@ -31,6 +31,8 @@ pub enum ResultNode {
         of: Option<usize>,
         /// How far its watermark stays behind the newest event, ms; none where it makes none.
         bound: Option<i64>,
+        /// Where it ends, by partition; none where it does not.
+        until: Option<Vec<u32>>,
     },
     /// What an operator makes of another node's rows.
     Derived(usize, Derivation),
@@ -150,6 +152,9 @@ pub struct Results {
     pub given_by_rule: BTreeMap<String, BTreeMap<&'static str, u64>>,
 }
 
+/// Events that no bounded source reads, by its node.
+type Beyond = BTreeMap<usize, BTreeSet<u32>>;
+
 /// The law.
 #[derive(Clone, Debug, Default)]
 pub struct ResultLaw {
@@ -226,19 +231,34 @@ impl ResultLaw {
         }
         lacks.then_some(present)
     }
+    /// Rows that stand behind the end of each bounded source: nothing that it could have read.
+    fn behind_ends(&self, end: &Evidence<'_>) -> Beyond {
+        let mut beyond = Beyond::new();
+        for (number, node) in self.plan.nodes.iter().enumerate() {
+            let ResultNode::Source { topic, of: None, until: Some(until), .. } = node else { continue };
+            let rows = end.partitions_of(*topic).flat_map(|tp| {
+                let last = until.get(tp.partition as usize).copied().unwrap_or(0);
+                let rows = end.committed(tp).flat_map(|e| e.batch.rows.iter().zip(e.base.0..));
+                rows.filter(move |(_, offset)| *offset >= i64::from(last)).map(|(row, _)| row.ghost.open())
+            });
+            beyond.insert(number, rows.collect());
+        }
+        beyond
+    }
     /// Settles the account.
     pub fn settle(&self, end: &Evidence<'_>, told: &Testimony<'_>, findings: &mut Findings) -> Results {
         let mut results = Results::default();
         if self.plan.sinks.is_empty() {
             return results;
         }
-        let expected = reference::evaluate(&self.plan, &self.sent);
+        let beyond = self.behind_ends(end);
+        let expected = reference::evaluate(&self.plan, &self.sent, &beyond);
         // What did not get into its topic is missing there, and is nothing that a job could have lost.
         let present = self.present(end);
         let sent = present.as_ref().unwrap_or(&self.sent);
-        let there = present.as_ref().map(|present| reference::evaluate(&self.plan, present));
+        let there = present.as_ref().map(|present| reference::evaluate(&self.plan, present, &beyond));
         let there = there.as_ref().unwrap_or(&expected);
-        let patient = self.plan.patient().map(|plan| reference::evaluate(&plan, sent));
+        let patient = self.plan.patient().map(|plan| reference::evaluate(&plan, sent, &beyond));
         let foretold = Foretold { rows: there, patient: patient.as_ref().unwrap_or(there) };
         for (at, plan) in self.plan.aggregates.iter().enumerate() {
             // Jobs that write the same, one after the other, are one to whoever reads it.

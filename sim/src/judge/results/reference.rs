@@ -2,7 +2,7 @@
 //! The judge's own arithmetic, apart from the model's operators.
 
 use super::super::aggregates::Shape;
-use super::{Derivation, ResultNode, ResultPlan};
+use super::{Beyond, Derivation, ResultNode, ResultPlan};
 use model::base::{Ghost, Row};
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig, SqlWindowConfig, WindowConfig};
@@ -42,18 +42,20 @@ struct Stream {
 }
 
 /// Rows that each node of the plan hands on. A window that no watermark reaches is pending: it is not among them.
-pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>) -> Vec<Vec<Record>> {
+pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>, beyond: &Beyond) -> Vec<Vec<Record>> {
     let mut streams: Vec<Stream> = Vec::new();
-    for node in &plan.nodes {
+    for (number, node) in plan.nodes.iter().enumerate() {
         let stream = match node {
             ResultNode::Nothing => Stream::default(),
             ResultNode::Same(of) => streams[*of].clone(),
-            ResultNode::Source { topic, of, bound } => {
+            ResultNode::Source { topic, of, bound, .. } => {
                 let mut stream = match of {
                     Some(of) => streams[*of].clone(),
                     None => {
                         let record = |row: &Row| Record { item: Item::of(row), key: row.key, ghost: row.ghost };
-                        Stream { items: sent.get(topic).into_iter().flatten().map(record).collect(), watermark: 0 }
+                        let unread = |row: &&Row| beyond.get(&number).is_some_and(|b| b.contains(&row.ghost.open()));
+                        let rows = sent.get(topic).into_iter().flatten().filter(|row| !unread(row));
+                        Stream { items: rows.map(record).collect(), watermark: 0 }
                     }
                 };
                 let newest = stream.items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
@@ -198,7 +200,7 @@ mod tests {
         };
         let plan = ResultPlan {
             nodes: vec![
-                ResultNode::Source { topic: 0, of: None, bound: Some(5_001) },
+                ResultNode::Source { topic: 0, of: None, bound: Some(5_001), until: None },
                 ResultNode::Derived(0, Derivation(OperatorConfig::Join(join))),
                 ResultNode::Derived(1, Derivation(OperatorConfig::Window(window))),
             ],
@@ -213,7 +215,7 @@ mod tests {
             row(62_000, [3, 1, 0, 5]),
             row(130_000, [4, 0, 7, 0]),
         ];
-        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
+        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]), &Beyond::new());
         let items = |of: usize| results[of].iter().map(|r| r.item).collect::<Vec<_>>();
         assert_eq!(items(1), [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
         assert_eq!(items(2), [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
@@ -230,14 +232,14 @@ mod tests {
         };
         let plan = ResultPlan {
             nodes: vec![
-                ResultNode::Source { topic: 0, of: None, bound: Some(5) },
+                ResultNode::Source { topic: 0, of: None, bound: Some(5), until: None },
                 ResultNode::Derived(0, Derivation(OperatorConfig::SqlWindow(config))),
             ],
             sinks: Vec::new(),
             aggregates: Vec::new(),
         };
         let rows = vec![row(2, [0, 7, 100, 0]), row(6, [1, 7, 20, 0]), row(16, [2, 7, 3, 0])];
-        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]));
+        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]), &Beyond::new());
         let item = |end, sum, count| Item { time: end - 1, cols: [end, 7, sum, count] };
         assert_eq!(results[1].iter().map(|r| r.item).collect::<Vec<_>>(), [item(5, 100, 1), item(10, 120, 2)]);
     }

@@ -45,7 +45,7 @@ impl Resolver<'_> {
         let of = |workload: &Workload| match workload {
             Workload::Shoppers(_) => ["event_id", "kind", "cents", "poison"].map(Column::number).to_vec(),
             Workload::Gateway(_) => {
-                let text = |name: &str| Column { name: name.to_owned(), text: true };
+                let text = |name: &str| Column { text: true, ..Column::number(name) };
                 vec![Column::number("request_id"), text("type"), text("tenant"), Column::number("usd")]
             }
             Workload::EventsFile(f) if f.columns.is_empty() => vec![Column::number("event_id")],
@@ -359,7 +359,7 @@ impl Resolver<'_> {
             (OperatorKind::Window, Some(key)) => {
                 let assigner = self.assigner(&root, o)?;
                 let sum = match &o.sum {
-                    Some(text) => Some(self.column(&path("sum"), text, columns)?),
+                    Some(text) => Some(self.summed(&path("sum"), text, columns)?),
                     None => None,
                 };
                 let named = windows::columns(columns, key, sum);

@@ -157,7 +157,7 @@ impl Resolver<'_> {
                     None => (pointer, false),
                 };
                 let pointer = Pointer::parse(pointer).map_err(|_| ())?;
-                let column = Column { name: name.trim().to_owned(), text };
+                let column = Column { text, ..Column::number(name.trim()) };
                 (factor > 0 && !(text && factor > 1))
                     .then_some(FileColumn { column, pointer, factor, optional })
                     .ok_or(())

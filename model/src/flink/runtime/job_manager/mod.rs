@@ -132,6 +132,11 @@ struct Job {
     beats: HeartbeatManager<ResourceId>,
 }
 
+/// Until the next beat of a manager that has started at any time.
+fn phase<W>(config: HeartbeatConfig, whose: &str, cx: &Cx<'_, Message, W>) -> Millis {
+    Millis(cx.stream(whose).below(config.interval.0.max(1) as u64) as i64)
+}
+
 /// A JobManager.
 #[derive(Clone, Debug)]
 pub struct JobManager {
@@ -158,6 +163,9 @@ impl JobManager {
         cx.wake_port(MAIN, Some(cx.now));
         let now = cx.millis();
         let first = cx.incarnation.0 << 16;
+        // H1: a manager beats from its own start. These started at any time before, so their phases are independent (H3a).
+        let beats = |whose: &str| HeartbeatManager::asking(config.heartbeat, now + phase(config.heartbeat, whose, cx));
+        let of_resources = beats("heartbeats");
         let job = |(graph, number): (&Arc<JobGraph>, u16)| Job {
             master: JobMaster::new(
                 JobId(number),
@@ -166,13 +174,13 @@ impl JobManager {
                 config.submission(JobId(number)).retain,
                 cx.stream(&format!("job {number}")),
             ),
-            beats: HeartbeatManager::asking(config.heartbeat, now),
+            beats: beats(&format!("heartbeats of job {number}")),
         };
         let jobs = config.jobs.iter().zip(0u16..).map(job).collect();
         let mut manager = Self {
             config: Arc::clone(config),
             resources: Resources::new(now + config.patient_for, cx.stream("resources")),
-            beats: HeartbeatManager::asking(config.heartbeat, now),
+            beats: of_resources,
             jobs,
             lines: BTreeMap::new(),
             watchers: kept.map(|k| k.watchers.clone()).unwrap_or_default(),
@@ -212,12 +220,12 @@ impl JobManager {
             }
         }
     }
-    /// Begins a job. One whose state is not to be had does not begin.
-    fn submit<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) {
+    /// Begins a job; false if it has begun before, or its state is not to be had.
+    fn submit<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) -> bool {
         let from = match self.config.submission(job).from {
             None => None,
             Some((of, which)) => {
-                let Some(other) = self.job(of) else { return };
+                let Some(other) = self.job(of) else { return false };
                 let state = match which {
                     Resume::Checkpoint => other.retained(),
                     Resume::Savepoint => other.savepoint(),
@@ -226,14 +234,12 @@ impl JobManager {
                 let new = &self.config.jobs[usize::from(job.0)];
                 let Some((state, graph)) = state.zip(graph).filter(|(s, old)| fits(s, old, new)) else {
                     cx.emit(Event::JobEnded { job: job.0, failed: true });
-                    return;
+                    return false;
                 };
                 Some((Arc::clone(state), of, Arc::clone(graph)))
             }
         };
-        if let Some(of_job) = self.jobs.get_mut(usize::from(job.0)) {
-            of_job.master.submit(from);
-        }
+        self.jobs.get_mut(usize::from(job.0)).is_some_and(|of_job| of_job.master.submit(from))
     }
     /// Writes what is to outlive the process.
     fn keep<W: From<Foreign>>(&self, cx: &mut Cx<'_, Message, W>) {
@@ -244,7 +250,11 @@ impl JobManager {
     fn act<W: From<Foreign>>(&mut self, job: JobId, act: JobAct, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
         match act {
-            JobAct::Submit => self.submit(job, cx),
+            JobAct::Submit if self.submit(job, cx) => {
+                // Its JobMaster starts now (H1).
+                self.jobs[usize::from(job.0)].beats = HeartbeatManager::asking(self.config.heartbeat, now);
+            }
+            JobAct::Submit => {}
             JobAct::Cancel => self.with_job(job, cx, |job, wants| job.cancel_job(now, wants)),
             JobAct::Stop { drain } => self.with_job(job, cx, |job, wants| job.stop_job(drain, now, wants)),
             JobAct::Savepoint => self.with_job(job, cx, |job, wants| job.take_savepoint(now, wants)),

@@ -83,9 +83,9 @@ impl Task {
         match barrier.kind {
             BarrierKind::Unaligned => {
                 let in_hand = self.inputs.in_hand();
-                let source = self.inputs.channels.is_empty();
+                let nothing_comes = self.inputs.channels.is_empty() || self.ended;
                 let capture = self.capture(barrier.id);
-                capture.input_done |= source;
+                capture.input_done |= nothing_comes;
                 // The buffer in hand came before all else of its channel.
                 if let Some(first) = in_hand {
                     capture.state.input.insert(0, first);

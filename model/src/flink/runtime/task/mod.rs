@@ -368,7 +368,10 @@ impl Task {
             self.noticed(notices, cx);
             return Turn::Again;
         }
-        if let Some(mail) = self.mails.pop_front() {
+        // Whoever feeds a task that is triggered itself has finished: what it has sent still comes before the barrier.
+        let behind_inputs = |mail: &Mail| matches!(mail, Mail::Trigger(..)) && self.source.is_none() && !self.ended;
+        let next = self.mails.iter().position(|mail| !behind_inputs(mail));
+        if let Some(mail) = next.and_then(|next| self.mails.remove(next)) {
             self.open(mail, cx);
             return Turn::Again;
         }
@@ -379,7 +382,7 @@ impl Task {
             return Turn::Idle;
         }
         if self.ended {
-            if self.awaits.is_none() && self.outputs.iter().all(Output::is_drained) {
+            if self.awaits.is_none() && !self.owes_last() && self.outputs.iter().all(Output::is_drained) {
                 self.close(ExecutionState::Finished, cx);
                 return Turn::Again;
             }
@@ -389,6 +392,13 @@ impl Task {
             return Turn::Again;
         }
         if self.source.is_some() { self.emit(cx) } else { self.process(cx) }
+    }
+    /// Everything has been given, but no checkpoint has completed that was taken behind it: one that overtook the end of the data,
+    /// or was given up, is none (FLIP-147, `finalCheckpointCompleted`).
+    fn owes_last(&self) -> bool {
+        self.data_ended
+            && !self.last_done
+            && self.deployment.graph.checkpointing.is_some_and(|c| c.config.after_finish)
     }
     fn open<W>(&mut self, mail: Mail, cx: &mut Cx<'_, Message, W>) {
         match mail {
@@ -425,6 +435,7 @@ impl Task {
                 }
                 self.awaits.take_if(|awaited| *awaited == id);
                 self.drop_capture(id);
+                self.sinks.iter_mut().for_each(|sink| sink.aborted(id));
             }
         }
     }

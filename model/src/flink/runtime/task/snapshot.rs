@@ -4,7 +4,7 @@ use super::super::element::{Buffer, Data};
 use super::super::rpc::Note;
 use super::super::state::OperatorState;
 use super::{Link, Task};
-use crate::base::Cx;
+use crate::base::{Cx, Fix};
 use crate::flink::barrier::{Barrier, Notice};
 use crate::flink::checkpoint::{CheckpointId, Reason};
 use crate::kafka::messages::Message;
@@ -51,8 +51,10 @@ impl Task {
         }
         self.begin_capture(barrier);
         self.before_barrier(cx);
+        let ends = |drain| drain || !cx.fixes.has(Fix::StopEndsNoInput);
+        let ends = self.stop.is_some_and(|(id, drain)| id == barrier.id && ends(drain));
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(self.stop == Some((barrier.id, true)), barrier.id, cx.millis());
+            self.sinks[i].flush(ends, barrier.id, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
         self.snapshot = Some(Taking::Flush(barrier));
@@ -66,7 +68,7 @@ impl Task {
                     self.outputs.iter_mut().for_each(|o| o.stop(id, drain));
                     self.awaits = Some(id);
                 }
-                if self.data_ended && !self.ended && !self.last_done {
+                if self.data_ended && !self.last_done {
                     self.awaits.get_or_insert(barrier.id);
                 }
                 self.send_barrier(barrier);
@@ -74,7 +76,7 @@ impl Task {
                 for i in 0..self.chain.len() {
                     states.push(match &self.chain[i] {
                         Link::Source => {
-                            let splits = self.source.as_mut().map(|source| source.snapshot(barrier.id));
+                            let splits = self.source.as_mut().map(|source| source.snapshot(barrier.id, cx.fixes));
                             OperatorState::Splits(splits.unwrap_or_default())
                         }
                         Link::Operator(operator) => {

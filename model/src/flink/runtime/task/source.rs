@@ -4,7 +4,7 @@
 use super::super::graph::SourceConfig;
 use super::super::ids::JobId;
 use super::progress::Progress;
-use crate::base::{Cx, Input, LeaderEpoch, Millis, Offset, SimTime, TopicPartition};
+use crate::base::{Cx, Fix, Fixes, Input, LeaderEpoch, Millis, Offset, SimTime, TopicPartition};
 use crate::flink::checkpoint::CheckpointId;
 use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient};
@@ -118,12 +118,18 @@ impl SourceReader {
         self.told && self.splits.iter().all(|s| s.next.unwrap_or(Offset(0)) >= end(s.tp))
     }
     /// A checkpoint's snapshot: its splits, whose offsets are committed when the checkpoint is complete.
-    pub fn snapshot(&mut self, id: CheckpointId) -> Vec<Split> {
+    pub fn snapshot(&mut self, id: CheckpointId, fixes: Fixes) -> Vec<Split> {
+        let mut splits = self.splits.clone();
+        if !fixes.has(Fix::PositionOfEmitted) {
+            for slice in self.current.iter().chain(self.queue.iter().flatten()) {
+                splits.iter_mut().filter(|s| s.tp == slice.tp).for_each(|s| s.next = Some(slice.next()));
+            }
+        }
         if let Some(progress) = &mut self.fetcher.progress {
             // A split whose start is still looked up has nothing to tell.
             progress.remember(id, self.splits.iter().filter_map(|s| Some((s.tp, s.next?))).collect());
         }
-        if self.replays { self.splits.clone() } else { Vec::new() }
+        if self.replays { splits } else { Vec::new() }
     }
     /// A checkpoint is complete. True if the fetcher's thread has something to do about that.
     pub fn complete(&mut self, id: CheckpointId) -> bool {

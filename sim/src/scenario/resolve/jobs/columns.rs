@@ -39,34 +39,46 @@ impl Resolver<'_> {
                 Some((name, value)) => (name.trim(), value.trim()),
                 None => (text.trim(), text.trim()),
             };
-            let (expression, text) = self.expression(&path, value, stream)?;
+            let (expression, of) = self.expression(&path, value, stream)?;
             if columns.iter().any(|c| c.name == name) {
                 self.say(&path, format!("there are two columns called `{name}`"));
             }
             expressions[i] = expression;
-            columns.push(Column { name: name.to_owned(), text });
+            columns.push(Column { name: name.to_owned(), ..of });
         }
         Some((expressions, columns))
     }
-    fn expression(&mut self, path: &[At<'_>], value: &str, stream: &Stream<'_>) -> Option<(Expr, bool)> {
+    fn expression(&mut self, path: &[At<'_>], value: &str, stream: &Stream<'_>) -> Option<(Expr, Column)> {
+        let number = Column::number(value);
         if value == EVENT_TIME {
-            return Some((Expr::Time, false));
+            return Some((Expr::Time, number));
         }
         if value == RECORD_KEY {
-            return Some((Expr::Key, false));
+            return Some((Expr::Key, number));
         }
         if let Ok(n) = value.parse() {
-            return Some((Expr::Constant(n), false));
+            return Some((Expr::Constant(n), Column { always: Some(n), ..number }));
         }
         if let Some(text) = quoted(value) {
-            return Some((Expr::Constant(text_value(text)), true));
+            return Some((Expr::Constant(text_value(text)), Column { text: true, ..number }));
         }
         if let (Some(rest), Some(left)) = (value.strip_prefix(LEFT), stream.left) {
             let at = self.column(path, rest, left)?;
-            return Some((Expr::Left(at), left[usize::from(at)].text));
+            return Some((Expr::Left(at), left[usize::from(at)].clone()));
         }
         let at = self.column(path, value, stream.columns)?;
-        Some((Expr::Column(at), stream.columns[usize::from(at)].text))
+        Some((Expr::Column(at), stream.columns[usize::from(at)].clone()))
+    }
+
+    /// The column that a window sums up. A value that each row has, and of which two are more than a long holds, is no amount.
+    pub(super) fn summed(&mut self, path: &[At<'_>], text: &str, columns: &[Column]) -> Option<u8> {
+        let at = self.column(path, text, columns)?;
+        let Column { name, always, .. } = &columns[usize::from(at)];
+        if let Some(value) = always.filter(|value| value.checked_add(*value).is_none()) {
+            let message = format!("each row has {value} in `{name}`: the sum of two overflows a BIGINT");
+            self.advise(path, message, "Java's addition wraps around, and nobody is told: take smaller units");
+        }
+        Some(at)
     }
 
     /// `COLUMN = VALUE`.

@@ -19,7 +19,7 @@ pub(super) fn columns(columns: &[Column], key: KeyColumn, sum: Option<u8>) -> Ve
     vec![
         Column::number(WINDOW_END),
         columns[key.column()].clone(),
-        sum.map_or_else(|| Column::number("sum"), |at| columns[usize::from(at)].clone()),
+        Column::number(sum.map_or("sum", |at| &columns[usize::from(at)].name)),
         Column::number(COUNT),
     ]
 }
@@ -97,7 +97,7 @@ impl Resolver<'_> {
             return None;
         }
         let sum = match &o.sum {
-            Some(text) => Some(self.column(&[root, &[Key("sum")]].concat(), text, input)?),
+            Some(text) => Some(self.summed(&[root, &[Key("sum")]].concat(), text, input)?),
             None => None,
         };
         let named = columns(input, key, sum);

@@ -126,6 +126,12 @@ impl Sink {
             Self::Plain(_) | Self::Upsert(_) | Self::LakeWriter(_) => {}
         }
     }
+    /// A checkpoint was given up.
+    pub fn aborted(&mut self, id: CheckpointId) {
+        if let Self::Transactional(sink) = self {
+            sink.aborted(id);
+        }
+    }
     /// Whether the task's thread hangs in it.
     pub fn is_waiting(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
 //! A writer without transactions: NONE and AT_LEAST_ONCE.
 
 use super::super::super::graph::SinkConfig;
-use crate::base::{Cx, Fix, Input, Millis, Row, SimTime};
+use crate::base::{Cx, Fix, Fixes, Input, Millis, Row, SimTime};
 use crate::kafka::client::KeyHash;
 use crate::kafka::client::java::{Dice, JavaProducer, ProducerEvent, Target};
 use crate::kafka::messages::Message;
@@ -24,6 +24,7 @@ pub struct Plain {
     config: Arc<SinkConfig>,
     producer: Box<JavaProducer>,
     failed: bool,
+    fixes: Fixes,
     /// A flush that the task's thread waits for.
     flushing: Option<u64>,
 }
@@ -31,7 +32,7 @@ impl Plain {
     pub(super) fn new<W>(config: &Arc<SinkConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
         let dice = |name| Dice::Stream(cx.stream(name));
         let producer = JavaProducer::new(&config.producer, cx.fixes, dice("sink network"), dice("sink records"));
-        Self { config: Arc::clone(config), producer: Box::new(producer), failed: false, flushing: None }
+        Self { config: Arc::clone(config), producer: Box::new(producer), failed: false, fixes: cx.fixes, flushing: None }
     }
     pub(super) fn write(&mut self, rows: &[Row], now: Millis) {
         for row in rows {
@@ -40,7 +41,7 @@ impl Plain {
         }
     }
     pub(super) fn flush(&mut self, end: bool) {
-        if self.config.guarantee.flushes(end) {
+        if self.config.guarantee.flushes(end) && (end || self.fixes.has(Fix::FlushBeforeBarrier)) {
             self.flushing = self.producer.flush();
         }
     }
@@ -65,7 +66,7 @@ impl Plain {
         while let Some(event) = self.producer.poll() {
             match event {
                 ProducerEvent::Failed { .. } | ProducerEvent::Fatal(_) | ProducerEvent::Threw => {
-                    self.failed |= cx.fixes.has(Fix::SinkTellsSendErrors);
+                    self.failed |= self.fixes.has(Fix::SinkTellsSendErrors);
                 }
                 ProducerEvent::Flushed(number) => {
                     self.flushing.take_if(|n| *n == number);

@@ -8,7 +8,7 @@ use super::super::super::rpc::Cause;
 use super::super::super::state::OperatorState;
 use super::Place;
 use super::plain::{record, target};
-use crate::base::{Cx, Event, Fixes, Input, Millis, ProducerEpoch, ProducerId, Row, SimTime, TopicId};
+use crate::base::{Cx, Event, Fix, Fixes, Input, Millis, ProducerEpoch, ProducerId, Row, SimTime, TopicId};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::{
     CommitException, KafkaCommittable, KafkaWriterState, TransactionalName, TransactionalWriter,
@@ -169,12 +169,25 @@ impl Transactional {
             }
         }
         self.guard.snapshot(id);
-        let committer = self.committer.snapshot();
+        if !self.fixes.has(Fix::CommitsWhenComplete) {
+            self.committer.complete(id);
+        }
+        let committer = if self.fixes.has(Fix::CommittablesInState) {
+            self.committer.snapshot()
+        } else {
+            Committer::new(CommitterConfig::default()).snapshot()
+        };
         let writer = writer.snapshot(id);
         OperatorState::Sink(Arc::new(SinkState { writer, committer }))
     }
     pub(super) fn complete(&mut self, id: CheckpointId) {
         self.committer.complete(id);
+    }
+    /// A checkpoint was given up: what it was to commit goes with the next (N5).
+    pub(super) fn aborted(&mut self, id: CheckpointId) {
+        if !self.fixes.has(Fix::AbortedCommittablesKept) {
+            self.committer.forget(id);
+        }
     }
     pub(super) fn is_waiting(&self) -> bool {
         self.flushing.is_some()
