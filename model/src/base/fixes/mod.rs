@@ -231,6 +231,9 @@ pub enum Fix {
     LostMemberPreparesAgain = 85,
     /// ClickHouse 7256 (19.17): a block whose insert fails is read again; cleared: its offsets are committed all the same, and it is lost.
     FailedInsertRepeated = 86,
+    /// KAFKA-13563 (3.1.2, 3.2.1): a Java consumer whose partitions were assigned by hand looks its coordinator up anew when it
+    /// commits; cleared: it takes the look-up that once succeeded for an answer, and no commit succeeds again.
+    CommitLooksUpAgain = 87,
 }
 
 /// What stands behind a [`Fix`].

@@ -607,4 +607,11 @@ pub const FIXES: &[FixInfo] = &[
         rule: "F3",
         law: "clickhouse (K1)",
     },
+    FixInfo {
+        fix: Fix::CommitLooksUpAgain,
+        name: "commit-looks-up-again",
+        ticket: "KAFKA-13563, FLINK-28060",
+        rule: "S8",
+        law: "freshness",
+    },
 ];
