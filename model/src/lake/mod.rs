@@ -16,11 +16,11 @@ use crate::base::{
 };
 use crate::kafka::messages::Message;
 use crate::store::iceberg::{
-    Catalog, CatalogKind, Exception, Files, Key, MAIN, Name, Object, Pointer, Swap, SwapError, TableMetadata, rows,
+    Catalog, CatalogKind, Exception, Files, Key, MAIN, Name, Object, Pointer, Swap, SwapError, TableMetadata, live_files, rows,
 };
 use crate::store::object_store::{Rate, Throttle};
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Where the catalog listens.
@@ -97,6 +97,8 @@ pub struct Lakehouse {
     outcome: (SwapOutcome, u32),
     /// Swaps that arrive late.
     late: Vec<(SimTime, Swap)>,
+    /// Data files that no head of the table has listed yet: nobody has seen their rows.
+    unseen: BTreeSet<Key>,
 }
 
 impl Lakehouse {
@@ -126,6 +128,7 @@ impl Lakehouse {
             throttle: None,
             outcome: (SwapOutcome::Truth, 0),
             late: Vec::new(),
+            unseen: BTreeSet::new(),
         };
         for (file, content) in disk {
             lake.next = lake.next.max(file.0 + 1);
@@ -141,7 +144,18 @@ impl Lakehouse {
                 LakeFile::Gone => {}
             }
         }
+        let data = |key: &&Key| matches!(lake.objects.get(key), Ok(Object::Rows(_)));
+        lake.unseen = lake.objects.keys().filter(data).copied().collect();
+        for seen in lake.listed() {
+            lake.unseen.remove(&seen);
+        }
         lake
+    }
+    /// Data files that the head of the table lists, as far as that can be read.
+    fn listed(&self) -> Vec<Key> {
+        let (_, metadata) = self.catalog.load();
+        let files = metadata.current().and_then(|head| live_files(head, &self.objects).ok()).unwrap_or_default();
+        files.into_iter().map(|file| Key::File(file.name)).collect()
     }
     /// Two threads: the catalog's and the object store's.
     pub const fn lane(&self, port: Port) -> Lane {
@@ -217,7 +231,25 @@ impl Lakehouse {
         self.catalog.swap(swap, cx.fixes)?;
         let (pointer, metadata) = self.catalog.load();
         cx.write(POINTER, Foreign::new(LakeFile::Table(pointer, metadata)).into());
+        self.show(cx);
         Ok(())
+    }
+    /// Rows of files that the head lists for the first time: the swap has made them visible (stores 2.1).
+    fn show<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        if self.unseen.is_empty() {
+            return;
+        }
+        for key in self.listed() {
+            if !self.unseen.remove(&key) {
+                continue;
+            }
+            if let Ok(Object::Rows(rows)) = self.objects.get(&key) {
+                let (layer, to) = (Layer::Stored(self.config.number), rows.len() as u32);
+                let batch = Arc::new(Batch::data(Arc::clone(rows), [].into(), ProducerTag::NONE, false));
+                let tp = TopicPartition::new(self.config.number, 0);
+                cx.show(Shown { layer, tp, base: Offset::UNKNOWN, from: 0, to, batch });
+            }
+        }
     }
     /// What was in the air arrives.
     fn land<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
@@ -294,11 +326,8 @@ impl Lakehouse {
                     self.bytes += u64::from(bytes_of(object));
                     self.files.insert(*key, file);
                     self.objects.put(*key, object.clone());
-                    if let Object::Rows(rows) = object {
-                        let (layer, to) = (Layer::Stored(self.config.number), rows.len() as u32);
-                        let batch = Arc::new(Batch::data(Arc::clone(rows), [].into(), ProducerTag::NONE, false));
-                        let tp = TopicPartition::new(self.config.number, 0);
-                        cx.show(Shown { layer, tp, base: Offset::UNKNOWN, from: 0, to, batch });
+                    if matches!(object, Object::Rows(_)) {
+                        self.unseen.insert(*key);
                     }
                     cx.write(file, Foreign::new(LakeFile::Stored(*key, object.clone())).into());
                 }
@@ -307,6 +336,7 @@ impl Lakehouse {
             Lake::Delete(keys) => {
                 for key in keys.iter() {
                     self.objects.delete(key);
+                    self.unseen.remove(key);
                     if let Some(file) = self.files.remove(key) {
                         cx.write(file, Foreign::new(LakeFile::Gone).into());
                     }
@@ -354,6 +384,7 @@ mod tests {
         disk: BTreeMap<FileId, LakeFile>,
         fresh: (u64, Asides),
         now: u64,
+        shown: Vec<i64>,
     }
     fn cx<'a>(
         ms: u64,
@@ -376,7 +407,7 @@ mod tests {
                 memory: None,
             };
             let lake = Lakehouse::on(&Arc::new(config), std::iter::empty());
-            Self { lake, disk: BTreeMap::new(), fresh: Default::default(), now: 0 }
+            Self { lake, disk: BTreeMap::new(), fresh: Default::default(), now: 0, shown: Vec::new() }
         }
         fn step(&mut self, port: Port, input: Input<Message>) -> Vec<Lake> {
             let mut effects = Vec::new();
@@ -390,6 +421,7 @@ mod tests {
                     Effect::Send { message: Message::Foreign(m), .. } => {
                         answers.extend(m.get::<LakeMessage>().map(|m| m.1.clone()));
                     }
+                    Effect::Show(shown) => self.shown.extend(shown.batch.rows.iter().map(|r| r.cols[0])),
                     _ => {}
                 }
             }
@@ -441,16 +473,19 @@ mod tests {
     fn a_swap_makes_files_visible_and_all_of_it_outlives_the_process() {
         let mut bench = Bench::new();
         let swap = bench.append(1);
-        assert!(bench.rows().is_empty(), "stored, not visible");
+        assert!(bench.rows().is_empty() && bench.shown.is_empty(), "stored, not visible");
         assert_eq!(told(bench.ask(Lake::Swap(swap))), Some(Ok(())));
         let swap = bench.append(2);
         let late = bench.append(3);
         assert_eq!(told(bench.ask(Lake::Swap(swap))), Some(Ok(())));
         assert_eq!(told(bench.ask(Lake::Swap(late))), Some(Err(SwapError::CommitFailed)), "its base has moved");
         assert_eq!(bench.rows(), [1, 2]);
+        let stored = bench.append(4);
         let config = Arc::clone(&bench.lake.config);
         bench.lake = Lakehouse::on(&config, bench.disk.iter().map(|(file, content)| (*file, content)));
         assert_eq!(bench.rows(), [1, 2]);
+        assert_eq!(told(bench.ask(Lake::Swap(stored))), Some(Ok(())));
+        assert_eq!(bench.shown, [1, 2, 4], "each is seen once, with the swap that lists it");
     }
 
     #[test]

@@ -144,6 +144,8 @@ pub struct StoredTable {
     pub views: Vec<(String, Option<Column>, i64)>,
     /// It replaces rows by key.
     pub replaces: bool,
+    /// Its sorting key.
+    pub key: Vec<Column>,
     /// As it is configured, rows may be missing: offsets are committed with each poll (F8), broken messages are passed over (F11).
     pub may_miss: bool,
 }

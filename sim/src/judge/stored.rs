@@ -2,12 +2,14 @@
 //!
 //! A table of ClickHouse is at least once: a block that was inserted and whose offsets were not committed comes again. Plain
 //! rows may be doubled by that. They are told apart by their number in the ledger; where the table replaces rows by key, by the
-//! id of the event, for of copies that were sent in one block it stores one (C5). Under FINAL an event is there once.
+//! id of the event, for of copies that were sent in one block it stores one (C5). Under FINAL an event is there once. A result
+//! of many events is told apart by all that it is; where the table replaces rows, by its sorting key: of a window that fired
+//! twice it keeps the newer row (R8).
 
 use super::results::{Billing, Item};
 use super::{Evidence, Excuse, Findings, Law, LayerCount, Sent, StoredTable, Violation};
 use crate::world::Observer;
-use model::base::{Event, Ghost, ProcessId, Row, SimTime, TopicPartition};
+use model::base::{Event, ProcessId, Row, SimTime, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The law.
@@ -48,18 +50,24 @@ impl Observer for StoredLaw {
     }
 }
 
-/// What tells rows apart: the number in the ledger, the event's id, or all that a result is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What tells rows apart: the number in the ledger, the event's id, all that a result is, or its sorting key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Id {
     Sent(u32),
     Event(i64),
     Result(Item),
+    Key(Vec<i64>),
 }
 fn sent(row: &Row) -> Id {
-    if row.ghost == Ghost::NONE { Id::Result(Item::of(row)) } else { Id::Sent(row.ghost.open()) }
+    if row.ghost.in_ledger() { Id::Sent(row.ghost.open()) } else { Id::Result(Item::of(row)) }
 }
-fn event(row: &Row) -> Id {
-    if row.ghost == Ghost::NONE { Id::Result(Item::of(row)) } else { Id::Event(row.cols[0]) }
+/// What FINAL of a table tells apart.
+fn latest(row: &Row, table: &StoredTable) -> Id {
+    match row.ghost.in_ledger() {
+        true => Id::Event(row.cols[0]),
+        false if table.replaces => Id::Key(table.key.iter().map(|column| column.of(row)).collect()),
+        false => Id::Result(Item::of(row)),
+    }
 }
 
 impl Law for StoredLaw {
@@ -68,10 +76,11 @@ impl Law for StoredLaw {
     fn settle(&mut self, end: &Evidence<'_>, findings: &mut Findings) {
         for table in &end.stored {
             let readable: Vec<&Row> = readable(end, table).collect();
-            let id = if table.replaces { event } else { sent };
+            let last = |row: &Row| latest(row, table);
+            let id = |row: &Row| if table.replaces { last(row) } else { sent(row) };
             let wanted = if table.replaces { Wanted::Some } else { Wanted::All };
             let plain = count(readable.iter().map(|r| id(r)), table.rows.iter().map(id), wanted);
-            let latest = count(readable.iter().map(|r| event(r)), table.latest.iter().map(event), Wanted::One);
+            let latest = count(readable.iter().map(|r| last(r)), table.latest.iter().map(last), Wanted::One);
             let disturbed = self.disturbed.contains(&table.process);
             let may_miss = table.may_miss || self.dark.contains(&table.process);
             let missing = may_miss.then_some(Excuse::StoreLoses);
@@ -99,7 +108,7 @@ impl Law for StoredLaw {
                 [(&table.name, plain, &table.rows), (&table.final_name, latest, &table.latest)]
             {
                 let poison = |row: &&Row| {
-                    let sent = (row.ghost != Ghost::NONE).then(|| end.ledger.get(row.ghost.open())).flatten();
+                    let sent = row.ghost.in_ledger().then(|| end.ledger.get(row.ghost.open())).flatten();
                     sent.is_some_and(|sent| sent.flags & Sent::POISON != 0)
                 };
                 layer.poison = rows.iter().filter(poison).count() as u64;
@@ -163,6 +172,7 @@ fn count(wanted: impl Iterator<Item = Id>, found: impl Iterator<Item = Id>, many
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::store::clickhouse::Column;
 
     #[test]
     fn rows_are_counted_against_what_can_be_read() {
@@ -181,5 +191,30 @@ mod tests {
         assert_eq!(all(&[1, 1, 2], &[2], Wanted::Some), (1, 1, 1, 0, 0));
         assert_eq!(all(&[1, 1, 2], &[1, 2], Wanted::One), (2, 2, 0, 0, 0));
         assert_eq!(all(&[], &[], Wanted::One), (0, 0, 0, 0, 0));
+    }
+
+    #[test]
+    fn results_of_a_table_that_replaces_are_told_apart_by_its_key() {
+        let table = |replaces| StoredTable {
+            name: "t".into(),
+            final_name: "t-final".into(),
+            process: ProcessId(0),
+            topics: vec![0],
+            rows: Vec::new(),
+            latest: Vec::new(),
+            views: Vec::new(),
+            replaces,
+            key: vec![Column::Value(0), Column::Value(1)],
+            may_miss: false,
+        };
+        let window = |end, key, sum| Row { cols: [end, key, sum, 1], ..Row::default() };
+        let (one, other) = (window(10, 3, 100), window(10, 4, 100));
+        let again = window(10, 3, 7);
+        let of = |row: &Row, replaces| latest(row, &table(replaces));
+        assert_ne!(of(&one, true), of(&other, true));
+        assert_eq!(of(&one, true), of(&again, true), "it fired again: the newer row stays");
+        assert_ne!(of(&one, false), of(&again, false));
+        let event = Row { ghost: model::base::Ghost::new(7), ..one };
+        assert_eq!(of(&event, true), Id::Event(10));
     }
 }

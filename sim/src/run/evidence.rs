@@ -150,7 +150,7 @@ fn left(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
     false
 }
 /// How far the groups of a job's sources are behind, in records, as a monitor of lags sees it.
-pub(super) fn committed_lag(run: &Run, job: &Job) -> BTreeMap<String, u64> {
+pub(super) fn committed_lag(run: &Run, job: &Job, readable: bool) -> BTreeMap<String, u64> {
     let coordinators = group_coordinators(&run.scenario);
     let Some(image) = newest_image(run) else { return BTreeMap::new() };
     let lag = |topic: TopicId, group: u32| {
@@ -160,7 +160,8 @@ pub(super) fn committed_lag(run: &Run, job: &Job) -> BTreeMap<String, u64> {
         let shard = node.and_then(|n| n.group_coordinator().shard(log.partition));
         let partitions = run.scenario.partitions_of(&[topic]);
         let of = |tp: &TopicPartition| {
-            let end = led(run, image, *tp).map(|p| p.log().high_watermark())?;
+            let log = led(run, image, *tp)?.log();
+            let end = if readable { log.last_stable() } else { log.high_watermark() };
             let committed = shard.and_then(|s| s.offsets().get(GroupId(group), *tp)).map_or(Offset(0), |c| c.offset);
             Some((end.0 - committed.0).max(0) as u64)
         };

@@ -1,10 +1,11 @@
 //! The end of a run: the laws settle, the outcome is made.
 
+use super::seen::{Latencies, Skew};
 use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
 use crate::judge::{
-    Account, Alert, Billing, CAUSES, Checked, Findings, Kept, LayerCount, Placed, Results, Scopes, Severity, Stalls,
+    Account, Alert, Billing, CAUSES, Checked, Evidence, Findings, Kept, LayerCount, Placed, Results, Scopes, Severity, Stalls,
     Wrong,
 };
 use crate::scenario::Loaded;
@@ -72,6 +73,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         producers: producers(run),
         stalls: stalls(run, &judge.stalls),
         pinned_ms: pinned(run),
+        aborted_rows: aborted(run, &evidence),
         aborts: aborts(run),
         liveness: liveness(run, &findings),
         freshness_ms: freshness(run),
@@ -241,7 +243,8 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
             longest_source_stood_ms: account.stood_ms.1,
             offset_commits: account.offset_commits.0,
             offset_commits_failed: account.offset_commits.1,
-            committed_lag: evidence::committed_lag(run, job),
+            committed_lag: evidence::committed_lag(run, job, false),
+            readable_lag: evidence::committed_lag(run, job, true),
             longest_down_ms: down.max().unwrap_or(0),
         };
         (job.name.clone(), of)
@@ -328,6 +331,17 @@ fn pinned(run: &Run) -> BTreeMap<String, u64> {
     let events = run.topics.iter().zip(0..).filter(|(t, _)| t.events && in_transactions(run));
     events.map(|(t, n)| (t.name.clone(), longest.get(&n).map_or(0, |d| d.0 / 1_000_000))).collect()
 }
+/// Rows that only readers of uncommitted data find, by topic.
+fn aborted(run: &Run, end: &Evidence<'_>) -> BTreeMap<String, u64> {
+    let hidden = |topic: u16| {
+        let batches = end.partitions_of(topic).flat_map(|tp| end.readable(tp).1);
+        batches.map(|entry| entry.batch.rows.len() as u64).sum()
+    };
+    let sends = !run.scenario.jobs.is_empty() || in_transactions(run);
+    let events = run.topics.iter().zip(0..).filter(|(t, _)| t.events && sends);
+    let all = events.map(|(t, n)| (t.name.clone(), hidden(n)));
+    all.collect()
+}
 fn aborts(run: &Run) -> Option<Aborts> {
     let counted = run.seen.judge.tally.aborts;
     in_transactions(run).then_some(Aborts { client: counted.client, expiry: counted.expiry, init: counted.init })
@@ -355,13 +369,16 @@ fn liveness(run: &Run, findings: &Findings) -> BTreeMap<String, Liveness> {
         .collect()
 }
 fn freshness(run: &Run) -> BTreeMap<String, Freshness> {
-    let each = run.cast.readers.iter().zip(&run.seen.latencies).zip(&run.seen.skews);
-    each.map(|((r, l), s)| {
+    let of = |l: &Latencies, s: &Skew| {
         let [p50, p99, max] = [500, 990, 1000].map(|rank| l.percentile(rank));
-        let f = Freshness { p50, p99, max, skew_mean: s.mean_ms(), skew_max: s.max_ms };
-        (r.name.clone(), f)
-    })
-    .collect()
+        Freshness { p50, p99, max, skew_mean: s.mean_ms(), skew_max: s.max_ms }
+    };
+    let readers = run.cast.readers.iter().zip(&run.seen.latencies).zip(&run.seen.skews);
+    let readers = readers.map(|((r, l), s)| (r.name.clone(), of(l, s)));
+    let (none, apart) = (Latencies::default(), Skew::default());
+    let stores = run.scenario.stores().zip(0..);
+    let stores = stores.map(|(name, n)| (name.to_owned(), of(run.seen.stored.get(&n).unwrap_or(&none), &apart)));
+    readers.chain(stores).collect()
 }
 fn objective(run: &Run, kept: &Kept) -> ObjectiveKept {
     // Times count from the run's own zero, as all do in an outcome.

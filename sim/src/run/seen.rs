@@ -5,6 +5,7 @@ use super::faults::Watcher;
 use crate::judge::{Journey, Judge};
 use crate::world::Observer;
 use model::base::{Addr, Aside, Event, Layer, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
+use std::collections::BTreeMap;
 
 /// Latencies of one layer in ms: how many of each; the last one counts all above.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +74,8 @@ pub struct Seen {
     pub watcher: Watcher,
     /// From sending to delivery, by reader.
     pub latencies: Vec<Latencies>,
+    /// From sending until a store shows it, by the number under which its rows are shown.
+    pub stored: BTreeMap<u16, Latencies>,
     /// How far apart the partitions of each reader are.
     pub skews: Vec<Skew>,
     /// What event time it is at simulated time zero, ms: how fresh a result is counts from the end of its window.
@@ -90,6 +93,7 @@ impl Seen {
             judge,
             watcher,
             latencies: vec![Latencies::default(); readers],
+            stored: BTreeMap::new(),
             skews: vec![Skew::default(); readers],
             event_base: None,
             forming: true,
@@ -132,22 +136,26 @@ impl Observer for Seen {
             None => shown,
         };
         self.judge.shown(at, process, shown);
-        if let Layer::Read(reader) = shown.layer {
-            let latencies = &mut self.latencies[usize::from(reader)];
-            let rows = &shown.batch.rows[shown.from as usize..shown.to as usize];
-            if !rows.is_empty() {
-                self.skews[usize::from(reader)].add(shown.tp, rows.iter().map(|r| r.time.0));
-            }
-            let now = at.millis().0 as u64;
-            let mut ledger = self.judge.ledger.reader();
-            for row in rows {
-                if row.ghost.in_ledger()
-                    && let Some(sent) = ledger.get(row.ghost.open() as usize)
-                {
-                    latencies.add(now.saturating_sub(u64::from(sent.at_ms)));
-                } else if let Some(base) = self.event_base {
-                    latencies.add(now.saturating_add_signed(base.wrapping_sub(row.time.0 + 1)));
+        let rows = &shown.batch.rows[shown.from as usize..shown.to as usize];
+        let latencies = match shown.layer {
+            Layer::Read(reader) => {
+                if !rows.is_empty() {
+                    self.skews[usize::from(reader)].add(shown.tp, rows.iter().map(|r| r.time.0));
                 }
+                &mut self.latencies[usize::from(reader)]
+            }
+            Layer::Stored(number) => self.stored.entry(number).or_default(),
+            Layer::Acked(_) | Layer::Failed(_) | Layer::Emitted(_) => return,
+        };
+        let now = at.millis().0 as u64;
+        let mut ledger = self.judge.ledger.reader();
+        for row in rows {
+            if row.ghost.in_ledger()
+                && let Some(sent) = ledger.get(row.ghost.open() as usize)
+            {
+                latencies.add(now.saturating_sub(u64::from(sent.at_ms)));
+            } else if let Some(base) = self.event_base {
+                latencies.add(now.saturating_add_signed(base.wrapping_sub(row.time.0 + 1)));
             }
         }
     }

@@ -252,6 +252,7 @@ pub(super) fn stored(run: &Run) -> Vec<StoredTable> {
                 latest: base.select_final(|_| true).iter().map(open).collect(),
                 views: views.collect(),
                 replaces: table.engine.kind != RowKind::MergeTree,
+                key: table.engine.order_by.clone(),
                 may_miss: on(k, "kafka_commit_every_batch")
                     || k.word("kafka_handle_error_mode") != "default"
                     || k.int("kafka_skip_broken_messages") > 0,

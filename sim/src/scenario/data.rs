@@ -88,6 +88,13 @@ impl Scenario {
             .flat_map(|(topic, n)| (0..n).map(move |partition| TopicPartition { topic, partition }))
             .collect()
     }
+    /// Names of what stores rows, by the numbers under which these are shown: keyed tables, Iceberg tables, then those of
+    /// ClickHouse.
+    pub fn stores(&self) -> impl Iterator<Item = &str> {
+        let keyed = self.tables.iter().map(|t| t.name.as_str());
+        let lakes = self.lakes.iter().map(|l| l.name.as_str());
+        keyed.chain(lakes).chain(self.clickhouse.iter().flat_map(|c| &c.tables).map(|t| t.name.as_str()))
+    }
 }
 
 /// The Kafka cluster.

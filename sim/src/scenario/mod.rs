@@ -40,7 +40,7 @@ use std::path::Path;
 use tree::{Entry, Node, Value};
 
 /// The scenario that `sim replay` takes when none is named.
-pub const DEFAULT: &str = "kafka/chaos";
+pub const DEFAULT: &str = "clickstream/chaos";
 
 /// A scenario with what belongs to it.
 #[derive(Clone, Debug)]

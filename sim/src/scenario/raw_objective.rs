@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Objective {
     /// Its name in the outcome.
     pub name: String,
-    /// Where somebody looks: a reader of events.
+    /// Where somebody looks: a reader of events, an Iceberg table, a table of ClickHouse.
     pub layer: String,
     /// How old an event may be when it is seen.
     pub within: Duration,

@@ -70,6 +70,9 @@ pub struct Outcome {
     /// somebody sends in transactions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pinned_ms: BTreeMap<String, u64>,
+    /// Rows in transactions that were aborted or never ended, by topic: readers of uncommitted data find them, others do not.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub aborted_rows: BTreeMap<String, u64>,
     /// Transactions that coordinators have aborted, by who wanted it, where somebody sends in transactions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborts: Option<Aborts>,
@@ -289,6 +292,9 @@ pub struct Job {
     /// By source with a `group.id`: records between the group's committed offsets and the ends of the partitions, at the end of
     /// the run.
     pub committed_lag: BTreeMap<String, u64>,
+    /// The same up to the last stable offset: what lies behind it no reader of committed data can have read.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub readable_lag: BTreeMap<String, u64>,
     /// The longest time without all its tasks, ms; to the end of the run if they did not come back.
     pub longest_down_ms: u64,
 }

@@ -248,6 +248,9 @@ pub enum Fix {
     FlushBeforeBarrier = 92,
     /// 2.3: a channel whose barrier has come waits for the others; cleared: it goes on, under EXACTLY_ONCE too. Planted.
     BarrierBlocksChannel = 93,
+    /// KAFKA-13563 (3.1.2, 3.2.1): a Java consumer whose partitions were assigned by hand looks its coordinator up anew when it
+    /// commits; cleared: it takes the look-up that once succeeded for an answer, and no commit succeeds again.
+    CommitLooksUpAgain = 87,
 }
 
 /// What stands behind a [`Fix`].

@@ -656,4 +656,11 @@ pub const FIXES: &[FixInfo] = &[
         rule: "2.3",
         law: "scope (state)",
     },
+    FixInfo {
+        fix: Fix::CommitLooksUpAgain,
+        name: "commit-looks-up-again",
+        ticket: "KAFKA-13563, FLINK-28060",
+        rule: "S8",
+        law: "freshness",
+    },
 ];

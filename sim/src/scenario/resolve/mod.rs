@@ -137,8 +137,14 @@ impl Resolver<'_> {
         let lakes = self.lakes(&machine_of);
         let network = self.network(&names, &machine_of);
         let faults = self.faults(&names);
-        let writers = Writers { applications: &applications, gatekeepers: &gatekeepers, jobs: &jobs };
-        let objectives = self.objectives(&readers, &writers);
+        let writers = Writers {
+            readers: &readers,
+            clickhouse: &clickhouse,
+            applications: &applications,
+            gatekeepers: &gatekeepers,
+            jobs: &jobs,
+        };
+        let objectives = self.objectives(&writers);
         let expectations = self.expectations();
         let hosts = &raw.hosts;
         let costs = Costs {
@@ -468,7 +474,7 @@ pub fn known(raw: &Raw) -> Known {
     let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
     let views = stores::tables(raw).flat_map(|t| t.views.iter().map(|v| v.name.clone()));
     let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).chain(views).collect();
-    let topics = raw.topics.iter().map(|t| t.name.clone()).collect();
+    let topics: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).collect();
     Known::from([
         ("layers", layers.clone()),
         ("freshness_ms", layers),
@@ -478,7 +484,8 @@ pub fn known(raw: &Raw) -> Known {
         ("checks", windowed),
         ("values", values),
         ("jobs", jobs),
-        ("pinned_ms", topics),
+        ("pinned_ms", topics.clone()),
+        ("aborted_rows", topics),
         ("objectives", raw.objectives.iter().map(|o| o.name.clone()).collect()),
     ])
 }

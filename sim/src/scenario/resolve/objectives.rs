@@ -1,21 +1,56 @@
-//! Objectives of freshness: what layer they speak of, and which events come to it.
+//! Objectives of freshness: what layer they speak of, a reader or a store, and which events come to it.
 
+use super::stores::tables;
 use super::{At, Resolver};
 use crate::judge::{Objective, Rule};
-use crate::scenario::data::{Application, Gatekeeper, Job, NodeKind, Reader};
+use crate::scenario::data::{Application, ClickHouse, Gatekeeper, Job, NodeKind, Reader};
 use crate::scenario::problem::{Problem, nearest};
+use crate::scenario::raw::Raw;
 use At::{Item, Key};
-use model::base::Layer;
+use model::base::{Layer, TopicId};
 use model::flink::runtime::operator::OperatorConfig;
 use std::collections::BTreeSet;
 
-/// Who writes what, as far as objectives ask.
+/// Who reads and who writes what, as far as objectives ask.
 pub(super) struct Writers<'a> {
+    pub(super) readers: &'a [Reader],
+    pub(super) clickhouse: &'a [ClickHouse],
     pub(super) applications: &'a [Application],
     pub(super) gatekeepers: &'a [Gatekeeper],
     pub(super) jobs: &'a [Job],
 }
+/// Where somebody looks, and what comes there: topics, of which those with `true` are read from just there.
+type Looked = (Layer, Option<BTreeSet<(u16, bool)>>);
 impl Writers<'_> {
+    /// What a name means, by the name and among `raw`'s stores; `None` if nothing has it.
+    fn looked_at(&self, name: &str, raw: &Raw) -> Option<Looked> {
+        let read = |topics: &[TopicId]| -> Option<BTreeSet<(u16, bool)>> {
+            let mut all = BTreeSet::new();
+            for topic in topics.iter().map(|t| t.0) {
+                all.extend(self.origins(topic, &mut Vec::new())?.into_iter().map(|origin| (origin, origin == topic)));
+            }
+            Some(all)
+        };
+        if let Some(number) = self.readers.iter().position(|r| r.name == name) {
+            return Some((Layer::Read(number as u16), read(&self.readers[number].topics)));
+        }
+        if let Some(at) = raw.lakes.iter().position(|l| l.name == name) {
+            let sinks = self.jobs.iter().flat_map(|job| job.nodes.iter().map(move |node| (job, node)));
+            let mut all = Some(BTreeSet::new());
+            for (job, node) in sinks.filter(|(_, node)| matches!(node.kind, NodeKind::Lake(lake) if lake == at)) {
+                let topic = node.input.and_then(|input| source_of(job, input));
+                let origins = topic.and_then(|topic| self.origins(topic, &mut Vec::new()));
+                all = all.zip(origins).map(|(mut all, origins)| {
+                    all.extend(origins.into_iter().map(|origin| (origin, false)));
+                    all
+                });
+            }
+            return Some((Layer::Stored((raw.tables.len() + at) as u16), all));
+        }
+        let mut tables = self.clickhouse.iter().flat_map(|c| &c.tables).zip(raw.tables.len() + raw.lakes.len()..);
+        let (table, number) = tables.find(|(t, _)| t.name == name)?;
+        Some((Layer::Stored(number as u16), read(&table.topics)))
+    }
     /// Topics whose events come, unchanged in number, to `topic`. `None` if what stands there is no event: results.
     fn origins(&self, topic: u16, above: &mut Vec<u16>) -> Option<BTreeSet<u16>> {
         let mut found = BTreeSet::new();
@@ -52,36 +87,29 @@ fn source_of(job: &Job, mut from: (usize, bool)) -> Option<u16> {
 }
 
 impl Resolver<'_> {
-    pub(super) fn objectives(&mut self, readers: &[Reader], writers: &Writers<'_>) -> Vec<Objective> {
+    pub(super) fn objectives(&mut self, writers: &Writers<'_>) -> Vec<Objective> {
         let raw = self.raw;
         self.unique("objectives", raw.objectives.iter().map(|o| o.name.as_str()));
         let mut list = Vec::new();
         for (i, o) in raw.objectives.iter().enumerate() {
             let path = |key| [Key("objectives"), Item(i), Key(key)];
-            let Some(number) = readers.iter().position(|r| r.name == o.layer) else {
-                let names: Vec<&str> = readers.iter().map(|r| r.name.as_str()).collect();
-                let problem = Problem::at(self.place(&path("layer")), format!("there is no reader `{}`", o.layer));
+            let Some((layer, origins)) = writers.looked_at(&o.layer, raw) else {
+                let names = raw.readers.iter().map(|r| &r.name).chain(raw.lakes.iter().map(|l| &l.name));
+                let names: Vec<&str> = names.chain(tables(raw).map(|t| &t.name)).map(String::as_str).collect();
+                let what = format!("there is no reader and no store `{}`", o.layer);
+                let problem = Problem::at(self.place(&path("layer")), what);
                 self.problems.push(match nearest(&o.layer, names.iter().copied()) {
                     Some(near) => problem.help(format!("did you mean `{near}`?")),
-                    None => problem.help(format!("readers are {}", names.join(", "))),
+                    None => problem.help(format!("there is {}", names.join(", "))),
                 });
                 continue;
             };
-            let (mut direct, mut through) = (BTreeSet::new(), BTreeSet::new());
-            let mut of_results = false;
-            for topic in readers[number].topics.iter().map(|t| t.0) {
-                match writers.origins(topic, &mut Vec::new()) {
-                    Some(origins) => origins.into_iter().for_each(|origin| {
-                        let _ = if origin == topic { direct.insert(origin) } else { through.insert(origin) };
-                    }),
-                    None => of_results = true,
-                }
-            }
-            if of_results {
-                let help = "an objective counts events that were sent: take a reader before rows are joined, filtered or summed up";
+            let Some(origins) = origins else {
+                let help = "an objective counts events that were sent: take a layer before rows are joined, filtered or summed up";
                 self.advise(&path("layer"), format!("`{}` is given results, not events", o.layer), help);
                 continue;
-            }
+            };
+            let of = |read: bool| origins.iter().filter(move |(_, direct)| *direct == read).map(|(topic, _)| *topic);
             let budget = 1_000_000 - o.share.0.min(1_000_000);
             let period_s = (o.period.0.0 / 1_000_000_000) as u32;
             if budget == 0 {
@@ -107,9 +135,9 @@ impl Resolver<'_> {
             }
             list.push(Objective {
                 name: o.name.clone(),
-                layer: Layer::Read(number as u16),
-                direct: direct.into_iter().collect(),
-                through: through.into_iter().collect(),
+                layer,
+                direct: of(true).collect(),
+                through: of(false).collect(),
                 within_ms: (o.within.0.0 / 1_000_000) as u32,
                 budget,
                 period_s,

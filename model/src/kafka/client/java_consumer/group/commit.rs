@@ -2,7 +2,7 @@
 
 use super::channel::{GroupNetwork, Outgoing, Purpose};
 use super::{CommitError, Generation, GroupError, GroupEvent, GroupMember, MemberState, Timer};
-use crate::base::{Millis, Offset, TopicPartition};
+use crate::base::{Fix, Millis, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::coordinator::group::Name;
 use crate::kafka::coordinator::group::messages::{GroupRequest, OffsetCommitRequest};
@@ -115,7 +115,9 @@ impl GroupMember {
     ) -> Result<(), GroupError> {
         if offsets.is_empty() {
             self.commit_ended(owner, Ok(()));
-        } else if !self.coordinator_unknown(net, now) || self.ensure_ready(Timer::zero(now), net)? {
+        } else if !self.coordinator_unknown(net, now)
+            || self.fixes.has(Fix::CommitLooksUpAgain) && self.ensure_ready(Timer::zero(now), net)?
+        {
             self.send_commit(owner, offsets, net, now);
         } else if self.look_up(net, now) {
             match self.found_result() {

@@ -173,3 +173,39 @@ fn offsets_that_a_transaction_holds_are_asked_for_again() {
     b.answer(&GroupOutcome::Reply(&GroupReply::OffsetFetch(ErrorCode::None, there)), 110);
     assert_eq!(b.member.committed(&parts, timer(110), &mut b.net), Some(Ok(vec![(parts[0], Offset(7))])));
 }
+
+#[test]
+fn a_commit_of_an_assigned_consumer_looks_the_coordinator_up_anew() {
+    for (fixes, looks) in [(Fixes::ALL, true), (Fixes::ALL.without(Fix::CommitLooksUpAgain), false)] {
+        let mut config = GroupConfig::new(GroupId(0), None);
+        config.auto_commit = None;
+        let dice = Dice::Listed(VecDeque::new());
+        let member = GroupMember::new(Arc::new(config), fixes, dice, Millis::ZERO);
+        let mut b = Bench { member, net: Net::default() };
+        let offsets = || vec![(TopicPartition::new(0, 0), Offset(7))];
+        let commit = |b: &mut Bench, id, now| {
+            assert!(b.member.commit_async(CommitId(id), offsets(), &mut b.net, Millis(now)).is_ok());
+            b.poll(now);
+        };
+        let addr = Addr { process: crate::base::ProcessId(1), port: crate::base::Port(1) };
+        let found = CoordinatorReply::Find { error: ErrorCode::None, node: BrokerId(1), addr: Some(addr) };
+        commit(&mut b, 1, 0);
+        b.answer(&GroupOutcome::Found(&found), 1);
+        b.poll(1);
+        assert!(matches!(b.net.asked.last(), Some((BrokerId(1), Some(GroupRequest::OffsetCommit(_))))));
+        let moved = GroupReply::OffsetCommit(ErrorCode::None, vec![(TopicPartition::new(0, 0), ErrorCode::NotCoordinator)]);
+        b.answer(&GroupOutcome::Reply(&moved), 2);
+        b.poll(2);
+        assert_eq!(b.member.coordinator(), None);
+        b.member.take_events();
+        // Later the first finding is still there: cleared, it is taken for the answer.
+        let asked = b.net.asked.len();
+        for (id, now) in [(2, 5_000), (3, 10_000)] {
+            commit(&mut b, id, now);
+        }
+        assert_eq!(b.net.asked.len() > asked, looks, "asks where the coordinator is");
+        b.poll(10_001);
+        let failed = b.member.take_events().into_iter().filter(|e| matches!(e, GroupEvent::Committed(_, Err(_))));
+        assert_eq!(failed.count(), if looks { 0 } else { 2 });
+    }
+}
