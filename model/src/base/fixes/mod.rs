@@ -250,7 +250,7 @@ pub enum Fix {
     BarrierBlocksChannel = 93,
     /// KAFKA-13563 (3.1.2, 3.2.1): a Java consumer whose partitions were assigned by hand looks its coordinator up anew when it
     /// commits; cleared: it takes the look-up that once succeeded for an answer, and no commit succeeds again.
-    CommitLooksUpAgain = 87,
+    CommitLooksUpAgain = 94,
 }
 
 /// What stands behind a [`Fix`].
