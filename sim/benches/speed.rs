@@ -21,6 +21,8 @@ use std::time::Instant;
 const SCENARIO: &str = "kafka/steady";
 /// The pipeline with the gatekeeper: consume, decode, produce and commit offsets in one transaction a second.
 const GATEKEEPER: &str = "transactions/gatekeeper-steady";
+/// The whole pipeline: gatekeeper, clean job, windows job.
+const WINDOWS: &str = "time/steady";
 const SEED: u64 = 1;
 /// DESIGN.md section 8.
 const PER_EVENT: f64 = 2_500.0;
@@ -41,7 +43,7 @@ impl Load {
             format!("workload.duration={} s", self.seconds),
             format!("applications.shop.config.linger.ms={}", self.linger_ms),
         ];
-        if self.scenario == GATEKEEPER {
+        if self.scenario != SCENARIO {
             set.push(format!("gatekeepers.gate.producer.linger.ms={}", self.linger_ms));
         }
         load(self.scenario, &set).map_err(|problems| format!("{}: {problems:?}", self.scenario))
@@ -68,7 +70,8 @@ fn main() -> ExitCode {
     let done = match words[..] {
         // What callgrind runs: one load, from begin to end.
         ["whole", host, scenario, rate, linger, seconds] => parse(rate, linger, seconds).and_then(|load| {
-            let scenario = if scenario == GATEKEEPER { GATEKEEPER } else { SCENARIO };
+            let named = [GATEKEEPER, WINDOWS].into_iter().find(|name| *name == scenario);
+            let scenario = named.unwrap_or(SCENARIO);
             let work = Load { scenario, ..load }.whole(if host == "madsim" { Host::Madsim } else { Host::Loop })?;
             say(format_args!("{} {}", work.kernel_events, work.record_hops))
         }),
@@ -325,7 +328,8 @@ fn instructions(full: bool) -> Result<(), String> {
         &format!("goal: {}", whole(PER_EVENT)),
     )?;
 
-    gatekeeper()?;
+    pipeline("gatekeeper", GATEKEEPER, "decoding included")?;
+    pipeline("windows job", WINDOWS, "gatekeeper and clean job too")?;
 
     // Windows that end at about 10^4, 10^5 and 10^6 events.
     let mut windows = vec![("10^4", [1, 2]), ("10^5", [18, 20])];
@@ -343,17 +347,17 @@ fn instructions(full: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// What the pipeline with the gatekeeper costs, an event and a record-hop.
-fn gatekeeper() -> Result<(), String> {
-    let load = Load { scenario: GATEKEEPER, rate: 1000, linger_ms: 20, seconds: 0 };
+/// What a pipeline costs, an event and a record-hop.
+fn pipeline(name: &str, scenario: &'static str, with: &str) -> Result<(), String> {
+    let load = Load { scenario, rate: 1000, linger_ms: 20, seconds: 0 };
     let few = between("loop", load, [6, 14])?;
     let many = between("loop", Load { rate: 4000, ..load }, [6, 14])?;
     let per_hop = (many.instructions * few.events - few.instructions * many.events)
         / (many.hops * few.events - few.hops * many.events);
     let alone = (few.instructions - per_hop * few.hops) / few.events;
-    row("gatekeeper, 1,000 events/s: instructions per kernel event, hops included", whole(few.per_event()), "")?;
-    row("gatekeeper: instructions per record-hop, decoding included", whole(per_hop), "")?;
-    row("gatekeeper: instructions per kernel event alone", whole(alone), "")
+    row(&format!("{name}, 1,000 events/s: instructions per kernel event, hops included"), whole(few.per_event()), "")?;
+    row(&format!("{name}: instructions per record-hop, {with}"), whole(per_hop), "")?;
+    row(&format!("{name}: instructions per kernel event alone"), whole(alone), "")
 }
 
 /// A whole number with commas.

@@ -168,6 +168,7 @@ fn aggregates(run: &Run, results: &Results) -> BTreeMap<String, Aggregate> {
         in_some: p.partial,
         unexpected: p.unexpected,
         refired: p.refired,
+        held_back_ms: p.held_back_ms,
         exact: p.exact(),
         by_rule: p.by_rule.iter().map(|(rule, n)| ((*rule).to_owned(), *n)).collect(),
     };

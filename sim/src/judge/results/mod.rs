@@ -23,12 +23,10 @@ pub struct Derivation(pub OperatorConfig);
 /// A node of a job's graph, as far as results depend on it.
 #[derive(Clone, Debug)]
 pub enum ResultNode {
-    /// Rows of a topic.
+    /// Rows of topics.
     Source {
-        /// The topic, by number.
-        topic: u16,
-        /// The node whose rows it holds, where a job writes it.
-        of: Option<usize>,
+        /// The topics, by number, each with the node whose rows it holds, where a job writes it.
+        from: Vec<(u16, Option<usize>)>,
         /// How far its watermark stays behind the newest event, ms; none where it makes none.
         bound: Option<i64>,
     },
@@ -167,11 +165,11 @@ pub struct ResultLaw {
 impl ResultLaw {
     /// For these jobs.
     pub fn new(plan: ResultPlan) -> Self {
-        let sources = plan.nodes.iter().filter_map(|n| match n {
-            ResultNode::Source { topic, of: None, .. } => Some((*topic, Vec::new())),
-            _ => None,
+        let sources = plan.nodes.iter().flat_map(|n| match n {
+            ResultNode::Source { from, .. } => from.as_slice(),
+            _ => &[],
         });
-        let sent = sources.collect();
+        let sent = sources.filter(|(_, of)| of.is_none()).map(|(topic, _)| (*topic, Vec::new())).collect();
         let appends = Appends::of(&plan.aggregates);
         Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
     }
@@ -251,7 +249,8 @@ impl ResultLaw {
             if let Some(checked) = aggregates::check(plan, &placed, end, &self.appends) {
                 results.checks.insert(plan.name.clone(), checked);
             }
-            results.placed.insert(plan.name.clone(), placed);
+            let held_back_ms = aggregates::held_back(plan, end, told, &self.appends);
+            results.placed.insert(plan.name.clone(), Placed { held_back_ms, ..placed });
         }
         for ((reader, topic), given) in &self.given {
             let by_rule = readers::account(end, (*reader, *topic), given, findings);

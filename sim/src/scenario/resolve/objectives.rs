@@ -5,7 +5,7 @@ use crate::judge::{Objective, Rule};
 use crate::scenario::data::{Application, Gatekeeper, Job, NodeKind, Reader};
 use crate::scenario::problem::{Problem, nearest};
 use At::{Item, Key};
-use model::base::Layer;
+use model::base::{Layer, TopicId};
 use model::flink::runtime::operator::OperatorConfig;
 use std::collections::BTreeSet;
 
@@ -32,20 +32,25 @@ impl Writers<'_> {
         for job in self.jobs {
             for sink in job.nodes.iter().filter(|n| matches!(&n.kind, NodeKind::Sink { topic: t, .. } if t.0 == topic))
             {
-                found.extend(self.origins(source_of(job, sink.input?)?, above)?);
+                for topic in sources_of(job, sink.input?)? {
+                    found.extend(self.origins(topic.0, above)?);
+                }
             }
         }
         above.pop();
         Some(found)
     }
 }
-/// The topic whose rows come out of a node, each as it was; `None` if an operator makes others of them.
-fn source_of(job: &Job, mut from: (usize, bool)) -> Option<u16> {
+/// The topics whose rows come out of a node, each as it was; `None` if an operator makes others of them.
+fn sources_of(job: &Job, mut from: (usize, bool)) -> Option<&[TopicId]> {
     loop {
         let node = &job.nodes[from.0];
         match &node.kind {
-            NodeKind::Source { topic, .. } => return Some(topic.0),
-            NodeKind::Operator(OperatorConfig::Map(_) | OperatorConfig::Deduplicate(_), _) => from = node.input?,
+            NodeKind::Source { topics, .. } => return Some(topics),
+            NodeKind::Operator(
+                OperatorConfig::Map(_) | OperatorConfig::Deduplicate(_) | OperatorConfig::Assign(_),
+                _,
+            ) => from = node.input?,
             _ => return None,
         }
     }

@@ -165,6 +165,7 @@ impl JobManager {
                 first,
                 config.submission(JobId(number)).retain,
                 cx.stream(&format!("job {number}")),
+                cx.fixes,
             ),
             beats: HeartbeatManager::asking(config.heartbeat, now),
         };
