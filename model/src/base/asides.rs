@@ -6,15 +6,14 @@ use std::sync::Arc;
 /// Something said aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Aside {
-    /// A row was made of many (a window's firing, a partial result): its ghost, and those of the rows. They may be such rows
-    /// themselves.
-    Fold(Ghost, Arc<[Ghost]>),
-    /// An operator that judges rows by event time has taken some in.
+    /// A row was made of many (a window's firing, a partial result).
+    Fold(Fold),
+    /// An operator that judges rows by event time has taken some in; or a writer that may write them again.
     Decided(Decision),
 }
-/// Rows that an operator took at one watermark of its own: whether they are late was decided by it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+/// Where in a job's life an operator is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Point {
     /// The job, by number.
     pub job: u16,
     /// The vertex.
@@ -23,7 +22,33 @@ pub struct Decision {
     pub operator: u16,
     /// The subtask.
     pub subtask: u16,
-    /// The watermark.
+    /// Its attempt.
+    pub attempt: u32,
+    /// The checkpoint that the attempt began with; 0 for none.
+    pub restored: i64,
+    /// The watermark that the operator began with: the least, if it restores none.
+    pub began: i64,
+    /// The last checkpoint whose barrier has passed.
+    pub last: i64,
+}
+/// A row made of many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// Its ghost.
+    pub ghost: Ghost,
+    /// Those of the rows, which may themselves be made of many.
+    pub members: Arc<[Ghost]>,
+    /// Who made it.
+    pub at: Point,
+    /// The first watermark of the attempt made it.
+    pub first: bool,
+}
+/// Rows that an operator took at one watermark of its own: whether they are late was decided by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Who.
+    pub at: Point,
+    /// The watermark; of a writer the least.
     pub watermark: i64,
     /// The rows, in order.
     pub rows: Arc<[Ghost]>,
@@ -44,10 +69,10 @@ impl Asides {
         Self { folds: first % Ghost::FOLDS, said: Vec::new() }
     }
     /// A ghost for a row made of `members`.
-    pub fn fold(&mut self, members: Arc<[Ghost]>) -> Ghost {
+    pub fn fold(&mut self, members: Arc<[Ghost]>, at: Point, first: bool) -> Ghost {
         let ghost = Ghost::fold(self.folds);
         self.folds = (self.folds + 1) % Ghost::FOLDS;
-        self.say(Aside::Fold(ghost, members));
+        self.say(Aside::Fold(Fold { ghost, members, at, first }));
         ghost
     }
     /// Says something.
@@ -72,10 +97,12 @@ mod tests {
     fn each_fold_has_a_ghost_of_its_own_outside_the_ledger() {
         for first in [0, 7, u32::MAX - 1, (1 << 31) - 2, (1 << 31) - 1] {
             let mut asides = Asides::numbered_from(first);
-            let ghosts = [asides.fold([].into()), asides.fold([Ghost::new(5)].into()), asides.fold([].into())];
+            let members: [Arc<[Ghost]>; 3] = [[].into(), [Ghost::new(5)].into(), [].into()];
+            let ghosts = members.map(|members| asides.fold(members, Point::default(), false));
             assert!(ghosts.iter().all(|g| !g.in_ledger() && *g != Ghost::NONE), "{ghosts:?}");
             assert!(ghosts[0] != ghosts[1] && ghosts[1] != ghosts[2] && ghosts[0] != ghosts[2]);
-            assert_eq!(asides.take()[1], Aside::Fold(ghosts[1], [Ghost::new(5)].into()));
+            let second = Fold { ghost: ghosts[1], members: [Ghost::new(5)].into(), at: Point::default(), first: false };
+            assert_eq!(asides.take()[1], Aside::Fold(second));
             assert!(asides.is_empty());
         }
     }

@@ -16,7 +16,7 @@ mod small_map;
 mod stream;
 mod time;
 
-pub use asides::{Aside, Asides, Decision};
+pub use asides::{Aside, Asides, Decision, Fold, Point};
 pub use chain::{Chain, Feed};
 pub use event::Event;
 pub use event_words::{AbortedBy, BrokerSet, QuorumRole, TransactionFate};

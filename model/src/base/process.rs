@@ -2,7 +2,7 @@
 
 use super::{
     Aside, Asides, Batch, Chain, ConnId, Decision, Domain, Event, Feed, FileId, Fixes, Ghost, Incarnation, Lane,
-    Millis, Nanos, Offset, Port, ProcessId, Row, SimTime, Stream, Streams, TopicId, TopicPartition,
+    Millis, Nanos, Offset, Point, Port, ProcessId, Row, SimTime, Stream, Streams, TopicId, TopicPartition,
 };
 use std::sync::Arc;
 
@@ -381,10 +381,10 @@ impl<'a, M, W> Cx<'a, M, W> {
         ConnId::new(self.me, *self.next_connection)
     }
     /// A ghost for a row made of many. Judges alone look at what it was made of; the digest does not have it.
-    pub fn fold(&mut self, members: Arc<[Ghost]>) -> Ghost {
-        self.asides.fold(members)
+    pub fn fold(&mut self, members: Arc<[Ghost]>, at: Point, first: bool) -> Ghost {
+        self.asides.fold(members, at, first)
     }
-    /// Tells the judge at which watermark an operator took rows. The digest does not have it.
+    /// Tells the judge at which watermark an operator took rows, or that a writer did. The digest does not have it.
     pub fn decided(&mut self, decision: Decision) {
         self.asides.say(Aside::Decided(decision));
     }

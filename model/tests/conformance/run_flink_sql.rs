@@ -54,16 +54,16 @@ impl<'a> Job<'a> {
             op,
             fixes,
             sources: Vec::new(),
-            valve: Valve::new(0),
-            windows: Windows::Group(WindowOperator::new(Assigner::Session { gap: 1 }, 0)),
+            valve: Valve::new(0, fixes),
+            windows: Windows::Group(WindowOperator::new(Assigner::Session { gap: 1 }, 0, fixes)),
             at: 0,
             out: Default::default(),
             panes: Vec::new(),
         };
         job.windows = match op {
-            "sql_session" => Windows::Session(SessionAggregate::new(int(&params["gap"]))),
-            "sql_group_tumble" | "sql_group_session" => Windows::Group(WindowOperator::new(job.group(), 0)),
-            _ => Windows::Sliced(WindowAggregate::new(job.slices())),
+            "sql_session" => Windows::Session(SessionAggregate::new(int(&params["gap"]), fixes)),
+            "sql_group_tumble" | "sql_group_session" => Windows::Group(WindowOperator::new(job.group(), 0, fixes)),
+            _ => Windows::Sliced(WindowAggregate::new(job.slices(), fixes)),
         };
         job.deploy();
         job
@@ -88,13 +88,13 @@ impl<'a> Job<'a> {
         let delay = self.params["delay"].as_i64();
         let two_phase = self.params["phases"] == 2;
         let source = |_| Source {
-            assigner: delay.map(|delay| SqlAssigner::new(Millis(delay), Millis::ZERO)),
+            assigner: delay.map(|delay| SqlAssigner::new(Millis(delay), Millis::ZERO, None, self.fixes)),
             emitter: Emitter::default(),
             current: None,
             local: two_phase.then(|| LocalWindowAggregate::new(self.slices())),
         };
         self.sources = (0..sources).map(source).collect();
-        self.valve = Valve::new(sources);
+        self.valve = Valve::new(sources, self.fixes);
     }
     fn row(&mut self, source: usize, key: &str, value: i64, timestamp: i64) {
         let current = self.sources[source].current;
@@ -120,7 +120,7 @@ impl<'a> Job<'a> {
             }
         }
         let assigner = &mut self.sources[source].assigner;
-        if let Some(Signal::Watermark(watermark)) = assigner.as_mut().and_then(|a| a.row(timestamp)) {
+        if let Some(Signal::Watermark(watermark)) = assigner.as_mut().and_then(|a| a.row(timestamp, Millis::ZERO)[1]) {
             self.watermark(source, watermark);
         }
     }
@@ -181,7 +181,7 @@ impl<'a> Job<'a> {
                 Windows::Session(SessionAggregate::restore(int(&self.params["gap"]), &state, |_| true, self.fixes))
             }
             Windows::Group(windows) => {
-                Windows::Group(WindowOperator::restore(self.group(), 0, &[windows.snapshot()], |_| true))
+                Windows::Group(WindowOperator::restore(self.group(), 0, &[windows.snapshot()], |_| true, self.fixes))
             }
         };
         self.deploy();

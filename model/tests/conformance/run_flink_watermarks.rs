@@ -29,9 +29,9 @@ fn each(vector: &Value, mut item: impl FnMut(&Value, &mut Vec<Signal>)) -> Outco
 }
 
 /// Runs one vector of flink/valve.
-pub fn valve(vector: &Value, _fixes: Fixes) -> Outcome {
+pub fn valve(vector: &Value, fixes: Fixes) -> Outcome {
     let params = &vector["params"];
-    let mut valve = Valve::new(int(&params["channels"]) as usize);
+    let mut valve = Valve::new(int(&params["channels"]) as usize, fixes);
     let mut inputs = Inputs::new(int(&params["inputs"]) as usize);
     let channels = vector["op"] == "valve";
     each(vector, |item, out| {
@@ -51,7 +51,7 @@ pub fn splits(vector: &Value, fixes: Fixes) -> Outcome {
     each(vector, |item, out| {
         let split = text(&item[1]).to_owned();
         match text(&item[0]) {
-            "add" => splits.add(split),
+            "add" => splits.add(split, false),
             "remove" => splits.remove(&split),
             "w" => out.extend(splits.watermark(&split, int(&item[2]))),
             "wd" => splits.defer(&split, int(&item[2])),
@@ -82,11 +82,11 @@ pub fn idleness(vector: &Value, _fixes: Fixes) -> Outcome {
 }
 
 /// Runs one vector of flink/bounded.
-pub fn bounded(vector: &Value, _fixes: Fixes) -> Outcome {
+pub fn bounded(vector: &Value, fixes: Fixes) -> Outcome {
     let params = &vector["params"];
     let delay = Millis(int(&params["delay"]));
     if vector["op"] == "sql_assigner" {
-        return sql_assigner(vector, delay, Millis(int(&params["interval"])));
+        return sql_assigner(vector, delay, Millis(int(&params["interval"])), fixes);
     }
     let raw = vector["op"] == "bounded";
     let mut generator = BoundedOutOfOrderness::new(delay);
@@ -98,8 +98,8 @@ pub fn bounded(vector: &Value, _fixes: Fixes) -> Outcome {
     })
 }
 
-fn sql_assigner(vector: &Value, delay: Millis, interval: Millis) -> Outcome {
-    let mut assigner = SqlAssigner::new(delay, interval);
+fn sql_assigner(vector: &Value, delay: Millis, interval: Millis, fixes: Fixes) -> Outcome {
+    let mut assigner = SqlAssigner::new(delay, interval, None, fixes);
     // CURRENT_WATERMARK of an operator behind it.
     let mut current: Option<i64> = None;
     let mut got = Vec::new();
@@ -107,10 +107,10 @@ fn sql_assigner(vector: &Value, delay: Millis, interval: Millis) -> Outcome {
         let signal = match text(&item[0]) {
             "e" => {
                 got.push(json!([at, "cw", current]));
-                assigner.row(int(&item[3]))
+                assigner.row(int(&item[3]), Millis::ZERO)[1]
             }
             "snap" => {
-                assigner = SqlAssigner::new(delay, interval);
+                assigner = SqlAssigner::new(delay, interval, None, fixes);
                 current = None;
                 None
             }

@@ -41,6 +41,7 @@ struct Job {
     operator: WindowOperator<String, Content>,
     at: usize,
     got: Vec<Value>,
+    fixes: Fixes,
 }
 impl Job {
     fn fired(&mut self, panes: Vec<Pane<String, Content>>) {
@@ -95,8 +96,8 @@ impl Job {
             }
             "snap" => {
                 let state = self.operator.snapshot();
-                self.operator = WindowOperator::restore(self.assigner, self.lateness, &[state], |_| true);
-                self.valve = Valve::new(self.sources);
+                self.operator = WindowOperator::restore(self.assigner, self.lateness, &[state], |_| true, self.fixes);
+                self.valve = Valve::new(self.sources, self.fixes);
                 self.idle.fill(false);
             }
             _ => {
@@ -114,7 +115,7 @@ impl Job {
 }
 
 /// Runs one vector of a DataStream window.
-pub fn data_stream(vector: &Value, _fixes: Fixes) -> Outcome {
+pub fn data_stream(vector: &Value, fixes: Fixes) -> Outcome {
     let params = &vector["params"];
     let number = |key: &str| int(&params[key]);
     let (size, offset) = (number("size"), number("offset"));
@@ -125,9 +126,9 @@ pub fn data_stream(vector: &Value, _fixes: Fixes) -> Outcome {
     };
     let lateness = number("lateness");
     let sources = number("sources").max(1) as usize;
-    let operator = WindowOperator::new(assigner, lateness);
-    let (valve, idle, got) = (Valve::new(sources), vec![false; sources], Vec::new());
-    let mut job = Job { assigner, lateness, sources, valve, idle, operator, at: 0, got };
+    let operator = WindowOperator::new(assigner, lateness, fixes);
+    let (valve, idle, got) = (Valve::new(sources, fixes), vec![false; sources], Vec::new());
+    let mut job = Job { assigner, lateness, sources, valve, idle, operator, at: 0, got, fixes };
     for (at, item) in items(vector) {
         job.at = at;
         job.item(item);

@@ -130,21 +130,22 @@ impl Job<'_> {
             }
         };
         let delay = Millis(int(&self.params["delay"]));
+        let restored = from.is_some();
         let strategy = if self.sql() { Strategy::Sql(delay) } else { Strategy::Bounded(delay) };
         let idle = self.params["idle_timeout"].as_i64().map(Millis);
         self.subtasks = readers
             .into_iter()
             .map(|splits: Vec<(u32, usize)>| {
                 let mut watermarks = SourceWatermarks::new(strategy, idle, self.fixes);
-                splits.iter().for_each(|(split, _)| watermarks.add(*split));
+                splits.iter().for_each(|(split, _)| watermarks.add(*split, restored));
                 Subtask { watermarks, positions: splits.into_iter().collect() }
             })
             .collect();
-        self.valve = Valve::new(self.subtasks.len());
-        self.group = self.params["max_drift"].as_i64().map(|drift| AlignmentGroup::new(Millis(drift)));
+        self.valve = Valve::new(self.subtasks.len(), self.fixes);
+        self.group = self.params["max_drift"].as_i64().map(|drift| AlignmentGroup::new(Millis(drift), self.fixes));
         self.windows = self.slices().map(|slices| match from.and_then(|s| s.windows.clone()) {
             Some(state) => WindowAggregate::restore(slices, &[state], |_| true, self.fixes),
-            None => WindowAggregate::new(slices),
+            None => WindowAggregate::new(slices, self.fixes),
         });
     }
     fn snapshot(&mut self) -> Snapshot {
@@ -325,7 +326,7 @@ impl Job<'_> {
                     self.topic.partitions.push(Vec::new());
                     let owner = split_owner(&self.unknown.topic, p as u32, self.subtasks.len().max(1) as u32) as usize;
                     if let Some(subtask) = self.subtasks.get_mut(owner) {
-                        subtask.watermarks.add(p as u32);
+                        subtask.watermarks.add(p as u32, false);
                         subtask.positions.insert(p as u32, 0);
                     }
                 }
@@ -360,7 +361,7 @@ fn attempt(vector: &Value, fixes: Fixes, unknown: Unknown) -> (Vec<Value>, bool)
         topic: Topic { committed_only: params["isolation"] == "read_committed", ..Topic::default() },
         subtasks: Vec::new(),
         group: None,
-        valve: Valve::new(0),
+        valve: Valve::new(0, fixes),
         windows: None,
         snapshots: BTreeMap::new(),
         at: 0,

@@ -41,8 +41,8 @@ impl Observer for Journey {
     fn aside(&mut self, at: SimTime, _: ProcessId, aside: &Aside) {
         if let Aside::Decided(d) = aside {
             let rows = Arc::clone(&d.rows);
-            let taken = Taken { at, subtask: d.subtask, watermark: d.watermark, rows };
-            self.taken.entry((d.job, d.vertex, d.operator)).or_default().push(taken);
+            let taken = Taken { at, subtask: d.at.subtask, watermark: d.watermark, rows };
+            self.taken.entry((d.at.job, d.at.vertex, d.at.operator)).or_default().push(taken);
         }
     }
 }

@@ -1,18 +1,31 @@
 //! Rows made of many: of which events of the ledger.
 
-use model::base::Ghost;
+use model::base::{Fold, Ghost, Point};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What each row made of many was made of.
+/// Who made a row of many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Where the job was.
+    pub at: Point,
+    /// The first watermark of the attempt made it.
+    pub first: bool,
+}
+/// What each row made of many was made of, and by whom.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    of: BTreeMap<u32, Arc<[Ghost]>>,
+    of: BTreeMap<u32, (Arc<[Ghost]>, Made)>,
 }
 impl Members {
     /// A row was made of others, which may themselves be made of many.
-    pub fn fold(&mut self, ghost: Ghost, members: &Arc<[Ghost]>) {
-        self.of.insert(ghost.open(), Arc::clone(members));
+    pub fn fold(&mut self, fold: &Fold) {
+        let made = Made { at: fold.at, first: fold.first };
+        self.of.insert(fold.ghost.open(), (Arc::clone(&fold.members), made));
+    }
+    /// Who made a row; none of one that was sent.
+    pub fn made(&self, ghost: Ghost) -> Option<Made> {
+        self.of.get(&ghost.open()).filter(|_| !ghost.in_ledger()).map(|(_, made)| *made)
     }
     /// The events behind a row by their numbers in the ledger, one for each time it holds them; rows that are in no ledger
     /// are left out.
@@ -22,7 +35,7 @@ impl Members {
         while let Some(ghost) = open.pop() {
             if ghost.in_ledger() {
                 events.push(ghost.open());
-            } else if let Some(members) = self.of.get(&ghost.open()) {
+            } else if let Some((members, _)) = self.of.get(&ghost.open()) {
                 open.extend(members.iter().rev());
             }
         }
@@ -39,13 +52,15 @@ mod tests {
     fn what_is_made_of_many_is_opened_down_to_the_events() {
         let (mut asides, mut members) = (Asides::default(), Members::default());
         let [a, b, c] = [4, 2, 4].map(Ghost::new);
-        let first = asides.fold([a, Ghost::NONE, b].into());
-        let second = asides.fold([c].into());
-        let all = asides.fold([first, second].into());
+        let mut fold = |members: &[Ghost]| asides.fold(members.into(), Point::default(), true);
+        let first = fold(&[a, Ghost::NONE, b]);
+        let second = fold(&[c]);
+        let all = fold(&[first, second]);
         for aside in asides.take() {
-            let Aside::Fold(ghost, of) = aside else { panic!() };
-            members.fold(ghost, &of);
+            let Aside::Fold(fold) = aside else { panic!() };
+            members.fold(&fold);
         }
+        assert!(members.made(all).is_some_and(|made| made.first) && members.made(a).is_none());
         assert_eq!(members.events(all), [4, 2, 4]);
         assert_eq!(members.events(b), [2]);
         assert!(members.events(Ghost::NONE).is_empty());

@@ -54,7 +54,7 @@ pub use aggregates::{AggregatePlan, Checked, Guarantee, LateOutput, Placed, Shap
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
-pub use decisions::{Decisions, OperatorAt};
+pub use decisions::{Decisions, OperatorAt, Took};
 pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, StoredTable, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;
@@ -65,7 +65,7 @@ pub use journey::{Journey, Place, Taken};
 pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
-pub use members::Members;
+pub use members::{Made, Members};
 pub use order::OrderLaw;
 pub use pins::Pins;
 pub use replication::{ReplicationLaw, Told};
@@ -303,7 +303,7 @@ impl Observer for Judge {
     }
     fn aside(&mut self, _: SimTime, _: ProcessId, aside: &Aside) {
         match aside {
-            Aside::Fold(ghost, members) => self.members.fold(*ghost, members),
+            Aside::Fold(fold) => self.members.fold(fold),
             Aside::Decided(decision) => self.decisions.add(decision),
         }
     }

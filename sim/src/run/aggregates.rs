@@ -40,14 +40,15 @@ const fn is_map(node: &JobNode) -> bool {
 }
 
 /// Topics that the side output of a node goes to.
-fn late(job: &Job, of: usize) -> Vec<LateOutput> {
+fn late(job: &Job, of: usize, place: impl Fn(usize) -> OperatorAt) -> Vec<LateOutput> {
     let mut outputs = Vec::new();
     for (sink, node) in job.nodes.iter().enumerate() {
         let NodeKind::Sink { topic, config, .. } = &node.kind else { continue };
         let path = path(job, sink);
         let to = path.iter().position(|(_, side)| *side).filter(|to| path[*to].0 == of);
         if to.is_some_and(|to| path[..to].iter().all(|(at, _)| is_map(&job.nodes[*at]))) {
-            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter: None });
+            let writer = place(sink);
+            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), writer, filter: None });
         }
     }
     outputs
@@ -70,7 +71,7 @@ fn filtered(job: &Job, of: usize, place: impl Fn(usize) -> OperatorAt) -> Vec<La
         };
         if fits && job.nodes[at].input == reads {
             let filter = Some(place(at));
-            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), filter });
+            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), writer: place(sink), filter });
         }
     }
     outputs
@@ -82,6 +83,14 @@ fn read_by(job: &Job, window: usize) -> Option<(usize, bool)> {
         NodeKind::Operator(OperatorConfig::LocalWindow(_), _) => job.nodes[input.0].input,
         _ => Some(input),
     }
+}
+
+/// Whether the window among these is one of SQL's that are made of slices.
+fn of_window_is_sliced<'a>(mut nodes: impl Iterator<Item = &'a JobNode>) -> bool {
+    nodes.any(|n| match &n.kind {
+        NodeKind::Operator(OperatorConfig::SqlWindow(w), _) => matches!(w.windows, SqlWindows::Sliced(_)),
+        _ => false,
+    })
 }
 
 /// A sink's plan; none of late outputs, of windows of windows, and of what a filter leaves of windows.
@@ -97,13 +106,22 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
     {
         return None;
     }
-    let (source, NodeKind::Source { topic, config, watermarks, replays, .. }) =
+    let (source, NodeKind::Source { topics, config, watermarks, replays, .. }) =
         nodes().next_back().map(|(at, n)| (at, &n.kind))?
     else {
         return None;
     };
     let placed = layout(job);
     let at = |node: usize| -> OperatorAt { (number, placed[node].0 as u16, placed[node].1 as u16) };
+    // Event time begins behind the source, or in it.
+    let assigned = nodes().find_map(|(at, n)| match &n.kind {
+        NodeKind::Operator(OperatorConfig::Assign(assign), _) => Some((at, *assign)),
+        _ => None,
+    });
+    let in_source = watermarks.map(|w| (w.strategy, w.idle_timeout));
+    let time = assigned.map(|(_, a)| (a.strategy, a.idle_timeout)).or(in_source);
+    let begins = assigned.map_or(source, |(at, _)| at);
+    let sliced = of_window_is_sliced(nodes().map(|(_, n)| n));
     let joins = nodes().filter(|(_, n)| matches!(n.kind, NodeKind::Operator(OperatorConfig::Join(_), _)));
     let unique = nodes().skip(found.map_or(0, |w| w + 1)).find_map(|(_, n)| match &n.kind {
         NodeKind::Operator(OperatorConfig::Deduplicate(d), _) => Some(d.key.column() as u8),
@@ -130,22 +148,25 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         job: number,
         into,
         guarantee: writes,
+        writer: at(sink),
         resumes: job.resumes.map(|(of, _)| of as u16),
         inexact: job.config.word("execution.checkpointing.mode") == "AT_LEAST_ONCE"
             || job.config.int("execution.checkpointing.interval") == 0,
-        source: (topic.0, first + source),
+        source: (topics.iter().map(|t| t.0).collect(), first + source),
+        idles: time.is_some_and(|(_, idle)| idle.is_some()),
         replays: *replays,
         uncommitted: config.word("isolation.level") != "read_committed",
-        bound: watermarks.map_or(0, |w| w.strategy.bound()),
+        bound: time.map_or(0, |(strategy, _)| strategy.bound()),
         input: first + of_window.unwrap_or(sink),
         shape,
+        sliced,
         lateness,
         columns,
         window: of_window.map(at),
         joins: joins.map(|(node, _)| at(node)).collect(),
         unique,
-        late: of_window.map(|w| [late(job, w), filtered(job, w, at)].concat()).unwrap_or_default(),
-        direct: of_window.is_some_and(|w| read_by(job, w) == Some((source, false))),
+        late: of_window.map(|w| [late(job, w, at), filtered(job, w, at)].concat()).unwrap_or_default(),
+        direct: of_window.is_some_and(|w| read_by(job, w) == Some((begins, false))),
         plain: of_window.is_some() && below.is_empty(),
     })
 }
@@ -172,8 +193,8 @@ pub(super) fn plans(scenario: &Scenario, nodes: &[ResultNode]) -> Vec<AggregateP
 fn foretold(nodes: &[ResultNode], at: usize) -> bool {
     match &nodes[at] {
         ResultNode::Nothing => false,
-        ResultNode::Source { of: None, .. } => true,
-        ResultNode::Source { of: Some(of), .. } | ResultNode::Same(of) => foretold(nodes, *of),
+        ResultNode::Source { from, .. } => from.iter().filter_map(|(_, of)| *of).all(|of| foretold(nodes, of)),
+        ResultNode::Same(of) => foretold(nodes, *of),
         ResultNode::Derived(of, derivation) => {
             !matches!(derivation.0, OperatorConfig::Window(_)) && foretold(nodes, *of)
         }

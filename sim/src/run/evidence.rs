@@ -117,8 +117,8 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
             }
         }
         for node in &job.nodes {
-            let NodeKind::Source { topic, config, .. } = &node.kind else { continue };
-            for tp in run.scenario.partitions_of(&[*topic]).iter().copied() {
+            let NodeKind::Source { topics, config, .. } = &node.kind else { continue };
+            for tp in run.scenario.partitions_of(topics).iter().copied() {
                 let Some(log) = image.and_then(|i| led(run, i, tp)).map(Partition::log) else { continue };
                 let committed = config.word("isolation.level") == "read_committed";
                 let end = if committed { log.last_stable() } else { log.high_watermark() };
@@ -153,12 +153,12 @@ fn left(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
 pub(super) fn committed_lag(run: &Run, job: &Job, readable: bool) -> BTreeMap<String, u64> {
     let coordinators = group_coordinators(&run.scenario);
     let Some(image) = newest_image(run) else { return BTreeMap::new() };
-    let lag = |topic: TopicId, group: u32| {
+    let lag = |topics: &[TopicId], group: u32| {
         let log = coordinators[group as usize];
         let leader = image.partition(log).map(|p| p.leader);
         let node = nodes(run).find(|(id, ..)| Some(*id) == leader).map(|(.., n)| n);
         let shard = node.and_then(|n| n.group_coordinator().shard(log.partition));
-        let partitions = run.scenario.partitions_of(&[topic]);
+        let partitions = run.scenario.partitions_of(topics);
         let of = |tp: &TopicPartition| {
             let log = led(run, image, *tp)?.log();
             let end = if readable { log.last_stable() } else { log.high_watermark() };
@@ -167,8 +167,8 @@ pub(super) fn committed_lag(run: &Run, job: &Job, readable: bool) -> BTreeMap<St
         };
         partitions.iter().filter_map(of).sum()
     };
-    let sources = job.nodes.iter().filter_map(|node| match node.kind {
-        NodeKind::Source { topic, group: Some(group), .. } => Some((node.name.clone(), lag(topic, group))),
+    let sources = job.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Source { topics, group: Some(group), .. } => Some((node.name.clone(), lag(topics, *group))),
         _ => None,
     });
     sources.collect()

@@ -5,8 +5,8 @@ use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
 use crate::judge::{
-    Account, Alert, Billing, CAUSES, Checked, Evidence, Findings, Kept, LayerCount, Placed, Results, Scopes, Severity, Stalls,
-    Wrong,
+    Account, Alert, Billing, CAUSES, Checked, Evidence, Findings, Kept, LayerCount, Placed, Results, Scopes, Severity,
+    Stalls, Wrong,
 };
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
@@ -170,6 +170,7 @@ fn aggregates(run: &Run, results: &Results) -> BTreeMap<String, Aggregate> {
         in_some: p.partial,
         unexpected: p.unexpected,
         refired: p.refired,
+        held_back_ms: p.held_back_ms,
         exact: p.exact(),
         by_rule: p.by_rule.iter().map(|(rule, n)| ((*rule).to_owned(), *n)).collect(),
     };

@@ -4,7 +4,7 @@
 //! another number; whatever looks at one then shows as a difference of the chains. The judge alone needs the true
 //! numbers: rows are given them back at its door, so that the outcome must be the same as well.
 
-use model::base::{Aside, Batch, Decision, Domain, Ghost, Row, Streams};
+use model::base::{Aside, Batch, Decision, Domain, Fold, Ghost, Row, Streams};
 use std::sync::Arc;
 
 /// How many numbers a ledger has room for.
@@ -48,7 +48,7 @@ impl Shuffle {
     pub fn overheard(self, aside: &Aside) -> Aside {
         let all = |ghosts: &[Ghost]| ghosts.iter().map(|g| self.open(*g)).collect();
         match aside {
-            Aside::Fold(ghost, members) => Aside::Fold(*ghost, all(members)),
+            Aside::Fold(f) => Aside::Fold(Fold { members: all(&f.members), ..f.clone() }),
             Aside::Decided(d) => Aside::Decided(Decision { rows: all(&d.rows), ..d.clone() }),
         }
     }

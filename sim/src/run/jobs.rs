@@ -7,7 +7,7 @@ use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
 use crate::scenario::keys::{Config, Profile};
 use crate::world::World;
 use model::actor::{Actor, ActorConfig};
-use model::base::{Addr, Millis, Nanos, Offset, ProcessId};
+use model::base::{Addr, Millis, Nanos, Offset, ProcessId, TopicId};
 use model::flink::barrier::{BarrierKind, Mode};
 use model::flink::checkpoint::CheckpointConfig;
 use model::flink::heartbeat::HeartbeatConfig;
@@ -24,6 +24,7 @@ use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::client::java_consumer::TopicHashes;
 use model::kafka::txn_messages::TransactionalId;
 use model::keyed_table::{KeyedTableConfig, SQL};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The TaskManagers of a cluster that has been up for long are registered when the run begins. Here they start with it: the
@@ -215,14 +216,16 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
             let at = Addr { process: stage.tables[*table], port: SQL };
             Kind::Upsert(Arc::new(UpsertConfig::new(at, scenario.tables[*table].key)))
         }
-        NodeKind::Source { topic, config, watermarks, until, replays, group } => {
-            let name: Arc<str> = scenario.topics[usize::from(topic.0)].name.as_str().into();
-            let partitions = scenario.partitions_of(&[*topic]);
-            let (network, consumer) = java_consumer(config, &[*topic], scenario, bootstrap);
+        NodeKind::Source { topics, config, watermarks, until, replays, group } => {
+            let partitions = scenario.partitions_of(topics);
+            let named =
+                topics.iter().map(|topic| Arc::<str>::from(scenario.topics[usize::from(topic.0)].name.as_str()));
+            let names: BTreeMap<TopicId, Arc<str>> = topics.iter().copied().zip(named).collect();
+            let (network, consumer) = java_consumer(config, topics, scenario, bootstrap);
             let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));
             let network = model::kafka::client::java::NetworkConfig { hashes: Some(hashes), ..network };
             Kind::Source(Arc::new(SourceConfig {
-                partitions: partitions.iter().map(|tp| (*tp, Arc::clone(&name))).collect(),
+                partitions: partitions.iter().map(|tp| (*tp, Arc::clone(&names[&tp.topic]))).collect(),
                 consumer: Arc::new(consumer),
                 network: Box::new(network),
                 replays: *replays,
@@ -329,7 +332,11 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
     let mut writers: Vec<(u16, usize)> = Vec::new();
     for gatekeeper in &scenario.gatekeepers {
         let input = nodes.len();
-        nodes.push(ResultNode::Source { topic: gatekeeper.consumer.topics[0].0, of: None, bound: None, until: None });
+        nodes.push(ResultNode::Source {
+            from: vec![(gatekeeper.consumer.topics[0].0, None)],
+            bound: None,
+            until: None,
+        });
         for (topic, poison) in [(gatekeeper.valid, 0), (gatekeeper.dead_letters, 1)] {
             // The last of the shoppers' columns.
             let condition = Condition { column: 3, comparison: Comparison::Equal, value: poison };
@@ -342,12 +349,13 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
         for node in &job.nodes {
             let input = node.input.map(|(at, side)| (first + at, side));
             nodes.push(match (&node.kind, input) {
-                (NodeKind::Source { topic, watermarks, until, .. }, _) => {
-                    let written = writers.iter().find(|(t, _)| *t == topic.0).map(|(_, at)| *at);
+                (NodeKind::Source { topics, watermarks, until, .. }, _) => {
+                    let written = |topic: u16| writers.iter().find(|(t, _)| *t == topic).map(|(_, at)| *at);
+                    let from = topics.iter().map(|topic| (topic.0, written(topic.0))).collect();
                     // Event time ends with a bounded source.
                     let bound = watermarks.map(|w| w.strategy.bound());
                     let bound = if until.is_some() { Some(i64::MIN) } else { bound };
-                    ResultNode::Source { topic: topic.0, of: written, bound, until: until.clone() }
+                    ResultNode::Source { from, bound, until: until.clone() }
                 }
                 // What is late depends on the watermark.
                 (NodeKind::Operator(OperatorConfig::LateFilter(_), _), _) => ResultNode::Nothing,

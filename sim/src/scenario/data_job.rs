@@ -86,10 +86,10 @@ impl JobNode {
 /// What a node of a job's graph does.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
-    /// Reads a topic.
+    /// Reads topics.
     Source {
-        /// The topic.
-        topic: TopicId,
+        /// The topics.
+        topics: Vec<TopicId>,
         /// The consumer's keys.
         config: Config,
         /// How event time passes.

@@ -96,7 +96,7 @@ pub enum ResumedState {
 pub struct JobSource {
     /// Name.
     pub name: String,
-    /// The topic.
+    /// The topic; several, with the same columns, stand behind each other with `;` between them, as in the connector's `topic`.
     pub topic: String,
     /// The consumer's keys. With `group.id` the group is told of completed checkpoints; nothing begins from there.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
@@ -115,6 +115,12 @@ pub struct JobSource {
     /// Work for one record.
     #[serde(default = "per_record")]
     pub record: Duration,
+}
+impl JobSource {
+    /// Its topics.
+    pub fn topics(&self) -> impl Iterator<Item = &str> {
+        self.topic.split(';').map(str::trim)
+    }
 }
 /// Which code makes the watermarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -138,6 +144,10 @@ pub struct Watermark {
     /// Which code makes it.
     #[serde(default)]
     pub generator: Generator,
+    /// The source makes it, for each partition apart. Else an operator behind it does, of all that its subtask reads: that of
+    /// SQL (`WatermarkAssigner`), or `assignTimestampsAndWatermarks` with the generator `bounded`.
+    #[serde(default = "yes")]
+    pub pushed_down: bool,
     /// Waits for other sources and readers of the job (`scan.watermark.alignment.*`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignment: Option<Alignment>,

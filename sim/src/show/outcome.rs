@@ -215,6 +215,10 @@ pub struct Aggregate {
     /// Firings of a window beyond its first.
     #[serde(default)]
     pub refired: u64,
+    /// Where a part of the source can be idle: the longest time from when the last event of a window was sent until its row could
+    /// be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_back_ms: Option<u64>,
     /// Consistent and right.
     pub exact: bool,
     /// What is wrong, by the rule of the real product that accounts for it; `unaccounted` is an alarm each.

@@ -174,8 +174,8 @@ pub enum Fix {
     /// FLINK-24501 (1.15): the watermark of an aggregate over window table functions is in its state; cleared: it begins again at
     /// the least, and late rows open windows anew after a restore.
     WindowWatermarkRestored = 64,
-    /// FLINK-26018, FLINK-32828 (1.15, 1.18.2): a split holds the source's watermark from its assignment or restore on; cleared: from
-    /// its first record, so that on-time rows of the others' laggard are late.
+    /// FLINK-26018 (1.15): a split holds the source's watermark from its assignment on; cleared: from its first record, so that
+    /// on-time rows of the others' laggard are late.
     SplitsHoldFromAssignment = 65,
     /// FLINK-37025 (1.20.1): the watermark that SQL pushes into a source is that of the greatest row; cleared: of the last, so that
     /// it lags.
@@ -251,6 +251,36 @@ pub enum Fix {
     /// KAFKA-13563 (3.1.2, 3.2.1): a Java consumer whose partitions were assigned by hand looks its coordinator up anew when it
     /// commits; cleared: it takes the look-up that once succeeded for an answer, and no commit succeeds again.
     CommitLooksUpAgain = 94,
+    /// FLINK-36751 (1.20.1): a reader's restored splits count where it is decided whether splits are paused one by one; cleared:
+    /// only those that the enumerator gave, so that after a restore none is.
+    RestoredSplitsCount = 95,
+    /// FLINK-31632 (1.16.2): the limit of alignment stays within time; cleared: with everybody idle it overflows, and is below
+    /// every watermark.
+    LimitWithinTime = 96,
+    /// FLINK-32414 (1.18): a reader without a watermark reports none; cleared: it reports the least, and everybody waits for it.
+    NothingToReportYet = 97,
+    /// FLINK-32496 (1.18): idle is no watermark; cleared: a reader that was idle is for ever ahead of its limit.
+    IdleIsNoWatermark = 98,
+    /// FLINK-35157 (1.20): a reader that is done bounds nobody; cleared: its last report stands.
+    FinishedBoundsNobody = 99,
+    /// FLINK-7728 (1.4): when the last channel becomes idle, whoever was ahead is right; cleared: the channel that went last.
+    LastIdleYields = 100,
+    /// FLINK-21305 (1.13): a slice that has fired takes rows while a later window of it is open; cleared: they are dropped.
+    FiredSlicesTake = 101,
+    /// FLINK-4134 (1.1): a session that is late before it begins is none; cleared: it fires empty.
+    LateOpensNoSession = 102,
+    /// FLINK-34252 (1.18.2): a row keeps SQL's watermark assigner from idleness; cleared: only the one that ends an idleness does.
+    AssignerHearsRows = 103,
+    /// Planted: a window takes every row that is not late; cleared: each hundredth vanishes without a word.
+    WindowsTakeRows = 104,
+    /// T2: a local aggregate gives what it holds before a barrier; cleared: it keeps it, in no state. Planted.
+    LocalFlushesBeforeBarrier = 105,
+    /// FLINK-32828 (1.18.2): a restored split holds the source's watermark from the start; cleared: from its first record.
+    RestoredSplitsHold = 106,
+    /// T2: what a local aggregate gives goes before the watermark that completed it; cleared: behind. Planted.
+    FlushBeforeWatermark = 107,
+    /// 4.3: a source's watermark is the least of its splits'; cleared: the greatest. Planted.
+    LeastSplitCounts = 108,
 }
 
 /// What stands behind a [`Fix`].

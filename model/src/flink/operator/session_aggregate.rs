@@ -13,8 +13,8 @@ pub struct SessionAggregate<K, A> {
 }
 impl<K: Ord + Clone, A: Accumulator> SessionAggregate<K, A> {
     /// One that starts fresh.
-    pub fn new(gap: i64) -> Self {
-        Self { sessions: WindowOperator::new(Assigner::Session { gap }, 0), watermark: NO_WATERMARK }
+    pub fn new(gap: i64, fixes: Fixes) -> Self {
+        Self { sessions: WindowOperator::new(Assigner::Session { gap }, 0, fixes), watermark: NO_WATERMARK }
     }
     /// One restored from the snapshots of its predecessors.
     pub fn restore<'a>(
@@ -29,7 +29,7 @@ impl<K: Ord + Clone, A: Accumulator> SessionAggregate<K, A> {
     {
         let states = states.into_iter();
         let windows = states.clone().map(|(windows, _)| windows);
-        let sessions = WindowOperator::restore(Assigner::Session { gap }, 0, windows, mine);
+        let sessions = WindowOperator::restore(Assigner::Session { gap }, 0, windows, mine, fixes);
         let watermark = states.map(|(_, watermark)| *watermark).min();
         let watermark = watermark.filter(|_| fixes.has(Fix::WindowWatermarkRestored)).unwrap_or(NO_WATERMARK);
         Self { sessions, watermark }

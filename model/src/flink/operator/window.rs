@@ -1,6 +1,7 @@
 //! The window operator of the DataStream API (`WindowOperator`, `EventTimeTrigger`, `MergingWindowSet`). Rules W1 to W8.
 
 use super::assigner::{Assigner, Window};
+use crate::base::{Fix, Fixes};
 use crate::flink::timers::{TimerState, Timers};
 use std::collections::BTreeMap;
 
@@ -58,12 +59,13 @@ pub struct WindowOperator<K, A> {
     lateness: i64,
     windows: BTreeMap<K, BTreeMap<Window, A>>,
     timers: Timers<(K, Window)>,
+    fixes: Fixes,
 }
 
 impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
     /// An operator that starts fresh; `lateness` is `allowedLateness` in milliseconds.
-    pub fn new(assigner: Assigner, lateness: i64) -> Self {
-        Self { assigner, lateness, windows: BTreeMap::new(), timers: Timers::default() }
+    pub fn new(assigner: Assigner, lateness: i64, fixes: Fixes) -> Self {
+        Self { assigner, lateness, windows: BTreeMap::new(), timers: Timers::default(), fixes }
     }
     /// An operator restored from the snapshots of its predecessors, as far as the keys are its own. Until a watermark comes
     /// nothing is late: an event of a window that had fired opens it anew.
@@ -72,12 +74,13 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
         lateness: i64,
         states: impl IntoIterator<Item = &'a WindowState<K, A>, IntoIter: Clone>,
         mine: impl Fn(&K) -> bool,
+        fixes: Fixes,
     ) -> Self
     where
         K: 'a,
         A: 'a,
     {
-        let mut operator = Self::new(assigner, lateness);
+        let mut operator = Self::new(assigner, lateness, fixes);
         let states = states.into_iter();
         operator.timers = Timers::restore(states.clone().map(|s| &s.timers), |(key, _)| mine(key));
         for ((key, window), content) in states.flat_map(|s| &s.windows).filter(|((key, _), _)| mine(key)) {
@@ -113,6 +116,9 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
         for window in assigner.windows(timestamp) {
             let window = if assigner.merging() { self.merge(key, window) } else { window };
             if self.is_late(window) {
+                if assigner.merging() && !self.fixes.has(Fix::LateOpensNoSession) {
+                    out.push(Pane { key: key.clone(), window, content: A::default() });
+                }
                 continue;
             }
             taken = true;
@@ -194,12 +200,12 @@ mod tests {
 
     #[test]
     fn after_a_restore_a_fired_window_opens_anew_and_fires_with_what_came_late() {
-        let mut operator = WindowOperator::<u8, Count>::new(TUMBLING, 0);
+        let mut operator = WindowOperator::<u8, Count>::new(TUMBLING, 0, Fixes::ALL);
         let mut out = Vec::new();
         operator.element(&1, 5, &(), &mut out);
         operator.watermark(9, &mut out);
         assert_eq!(operator.element(&1, 6, &(), &mut out), Late(true));
-        let mut restored = WindowOperator::restore(TUMBLING, 0, &[operator.snapshot()], |_| true);
+        let mut restored = WindowOperator::restore(TUMBLING, 0, &[operator.snapshot()], |_| true, Fixes::ALL);
         assert_eq!(restored.element(&1, 6, &(), &mut out), Late(false));
         restored.watermark(9, &mut out);
         assert_eq!(out.iter().map(|p| p.content.0).collect::<Vec<_>>(), [1, 1]);
@@ -207,7 +213,7 @@ mod tests {
 
     #[test]
     fn lateness_is_judged_after_the_merge() {
-        let mut operator = WindowOperator::<u8, Count>::new(Assigner::Session { gap: 10 }, 0);
+        let mut operator = WindowOperator::<u8, Count>::new(Assigner::Session { gap: 10 }, 0, Fixes::ALL);
         let mut out = Vec::new();
         operator.element(&1, 12, &(), &mut out);
         operator.watermark(15, &mut out);

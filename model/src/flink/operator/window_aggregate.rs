@@ -117,11 +117,12 @@ pub struct WindowAggregate<K, A> {
     watermark: i64,
     progress: i64,
     next_trigger: i64,
+    fixes: Fixes,
 }
 
 impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
     /// One that starts fresh.
-    pub fn new(slices: Slices) -> Self {
+    pub fn new(slices: Slices, fixes: Fixes) -> Self {
         Self {
             slices,
             buffer: Buffer::new(),
@@ -130,6 +131,7 @@ impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
             watermark: NO_WATERMARK,
             progress: NO_WATERMARK,
             next_trigger: NO_WATERMARK,
+            fixes,
         }
     }
     /// One restored from the snapshots of its predecessors, as far as the keys are its own (FLINK-24501).
@@ -144,7 +146,7 @@ impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
         A: 'a,
     {
         let states = states.into_iter();
-        let mut operator = Self::new(slices);
+        let mut operator = Self::new(slices, fixes);
         operator.timers = Timers::restore(states.clone().map(|s| &s.timers), |(key, _)| mine(key));
         let kept = states.clone().flat_map(|s| &s.slices).filter(|((key, _), _)| mine(key));
         operator.state = kept.cloned().collect();
@@ -162,6 +164,10 @@ impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
     /// The progress, by which it judges lateness (T3).
     pub const fn clock(&self) -> i64 {
         self.progress
+    }
+    /// The watermark of its timers, which no restore brings back.
+    pub const fn timers(&self) -> i64 {
+        self.timers.watermark()
     }
     /// What each slice holds, in the state and on its way there.
     pub fn contents(&self) -> impl Iterator<Item = &A> {
@@ -194,7 +200,7 @@ impl<K: Ord + Clone, A: Accumulator> WindowAggregate<K, A> {
         if !fired(slice, self.progress) {
             return Some(slice);
         }
-        if fired(self.slices.last_window(slice), self.progress) {
+        if fired(self.slices.last_window(slice), self.progress) || !self.fixes.has(Fix::FiredSlicesTake) {
             return None;
         }
         let mut open = slice;

@@ -75,8 +75,14 @@ pub struct SourceWatermarks<S> {
     splits_idle: bool,
     emitter: Emitter,
     emitted: Option<i64>,
+    /// What is compared with the limit.
+    ahead: i64,
     idle: bool,
+    /// There is nothing left to read.
+    finished: bool,
     limit: i64,
+    /// Splits that count where it is decided whether they wait one by one.
+    counted: usize,
 }
 
 impl<S: Ord + Clone> SourceWatermarks<S> {
@@ -93,14 +99,18 @@ impl<S: Ord + Clone> SourceWatermarks<S> {
             splits_idle: true,
             emitter: Emitter::default(),
             emitted: None,
+            ahead: NO_WATERMARK,
             idle: false,
+            finished: false,
             limit: i64::MAX,
+            counted: 0,
         }
     }
-    /// A split is assigned or restored.
-    pub fn add(&mut self, split: S) {
+    /// A split is assigned, or `restored`.
+    pub fn add(&mut self, split: S, restored: bool) {
         self.splits_idle = false;
-        self.combined.add(split.clone());
+        self.combined.add(split.clone(), restored);
+        self.counted += usize::from(!restored || self.fixes.has(Fix::RestoredSplitsCount));
         let generator = Generator::new(self.strategy);
         let idleness = self.idle_timeout.map(Idleness::new);
         self.splits.insert(split, Split { generator, idleness, watermark: NO_WATERMARK });
@@ -170,16 +180,33 @@ impl<S: Ord + Clone> SourceWatermarks<S> {
     fn emit(&mut self, signal: Signal, out: &mut Vec<Signal>) {
         for signal in self.emitter.signal(signal).into_iter().flatten() {
             match signal {
-                Signal::Watermark(watermark) => self.emitted = Some(watermark),
-                Signal::Idle => self.idle = true,
+                Signal::Watermark(watermark) => {
+                    self.emitted = Some(watermark);
+                    self.ahead = self.ahead.max(watermark);
+                }
+                Signal::Idle => {
+                    self.idle = true;
+                    if !self.fixes.has(Fix::IdleIsNoWatermark) {
+                        self.ahead = i64::MAX;
+                    }
+                }
                 Signal::Active => self.idle = false,
             }
             out.push(signal);
         }
     }
-    /// What the subtask reports for alignment: nothing before its first watermark, no bound while it is idle (A2).
-    pub const fn report(&self) -> Option<i64> {
-        if self.idle { Some(i64::MAX) } else { self.emitted }
+    /// Everything has been read.
+    pub const fn finish(&mut self) {
+        self.finished = self.fixes.has(Fix::FinishedBoundsNobody);
+    }
+    /// What the subtask reports for alignment: nothing before its first watermark, no bound while it is idle or when it is
+    /// done (A2).
+    pub fn report(&self) -> Option<i64> {
+        if self.idle || self.finished {
+            return Some(i64::MAX);
+        }
+        let none = (!self.fixes.has(Fix::NothingToReportYet)).then_some(NO_WATERMARK);
+        self.emitted.or(none)
     }
     /// The limit that the coordinator announces.
     pub const fn set_limit(&mut self, limit: i64) {
@@ -190,12 +217,12 @@ impl<S: Ord + Clone> SourceWatermarks<S> {
         self.source_waits() || self.split_waits(split)
     }
     /// Whether the whole source is ahead of the limit (A5).
-    pub fn source_waits(&self) -> bool {
-        self.emitted.is_some_and(|watermark| watermark > self.limit)
+    pub const fn source_waits(&self) -> bool {
+        self.ahead > self.limit
     }
     /// Whether a split is, where it is one of several (A6).
     pub fn split_waits(&self, split: &S) -> bool {
-        let split = self.splits.get(split).filter(|_| self.splits.len() > 1);
+        let split = self.splits.get(split).filter(|_| self.counted > 1);
         split.is_some_and(|split| split.watermark > self.limit)
     }
 }
@@ -213,8 +240,8 @@ mod tests {
     #[test]
     fn a_split_without_a_record_holds_until_it_is_idle() {
         let mut source = SourceWatermarks::new(Strategy::Sql(Millis(10)), Some(Millis(100)), Fixes::ALL);
-        source.add(0);
-        source.add(1);
+        source.add(0, false);
+        source.add(1, false);
         source.record(&0, 50);
         assert!(tick(&mut source, 1).is_empty());
         source.record(&0, 60);
@@ -225,8 +252,8 @@ mod tests {
     #[test]
     fn a_split_ahead_of_the_limit_waits_and_its_idle_clock_stands() {
         let mut source = SourceWatermarks::new(Strategy::Bounded(Millis(0)), Some(Millis(100)), Fixes::ALL);
-        source.add(0);
-        source.add(1);
+        source.add(0, false);
+        source.add(1, false);
         source.record(&0, 5000);
         source.record(&1, 500);
         tick(&mut source, 1);
@@ -243,5 +270,83 @@ mod tests {
         assert!(tick(&mut source, 1).is_empty());
         assert_eq!(tick(&mut source, 102), [Signal::Idle]);
         assert_eq!(source.report(), Some(i64::MAX));
+    }
+
+    #[test]
+    fn before_its_first_watermark_a_reader_reports_nothing_and_when_it_is_done_no_bound() {
+        let silent = |fixes| SourceWatermarks::<u8>::new(Strategy::Sql(Millis(0)), None, fixes).report();
+        assert_eq!(silent(Fixes::ALL), None);
+        assert_eq!(silent(Fixes::ALL.without(Fix::NothingToReportYet)), Some(NO_WATERMARK));
+        let done = |fixes| {
+            let mut source = SourceWatermarks::new(Strategy::Sql(Millis(0)), None, fixes);
+            source.add(0, false);
+            source.record(&0, 70);
+            tick(&mut source, 1);
+            source.finish();
+            source.report()
+        };
+        assert_eq!(done(Fixes::ALL), Some(i64::MAX));
+        assert_eq!(done(Fixes::ALL.without(Fix::FinishedBoundsNobody)), Some(70));
+    }
+
+    #[test]
+    fn one_that_was_idle_is_held_by_its_watermark_alone() {
+        let waits = |fixes| {
+            let mut source = SourceWatermarks::new(Strategy::Sql(Millis(0)), Some(Millis(100)), fixes);
+            source.add(0, false);
+            source.record(&0, 70);
+            [1, 2, 103].into_iter().for_each(|now| drop(tick(&mut source, now)));
+            assert_eq!(source.report(), Some(i64::MAX));
+            source.set_limit(900);
+            source.source_waits()
+        };
+        assert!(!waits(Fixes::ALL));
+        assert!(waits(Fixes::ALL.without(Fix::IdleIsNoWatermark)));
+    }
+
+    #[test]
+    fn the_limit_itself_is_not_ahead_of_it_and_of_one_split_only_the_source_waits() {
+        let at = |watermark: i64, splits: u8| {
+            let mut source = SourceWatermarks::new(Strategy::Sql(Millis(0)), None, Fixes::ALL);
+            (0..splits).for_each(|split| source.add(split, false));
+            (0..splits).for_each(|split| source.record(&split, watermark));
+            tick(&mut source, 1);
+            source.set_limit(1000);
+            (source.source_waits(), source.split_waits(&0))
+        };
+        assert_eq!((at(1000, 2), at(1001, 2), at(1001, 1)), ((false, false), (true, true), (true, false)));
+    }
+
+    #[test]
+    fn restored_splits_wait_one_by_one_like_assigned_ones() {
+        let waits = |fixes| {
+            let mut source = SourceWatermarks::new(Strategy::Sql(Millis(0)), None, fixes);
+            source.add(0, true);
+            source.add(1, true);
+            source.record(&0, 5000);
+            source.record(&1, 500);
+            tick(&mut source, 1);
+            source.set_limit(1500);
+            (source.split_waits(&0), source.source_waits())
+        };
+        assert_eq!(waits(Fixes::ALL), (true, false));
+        assert_eq!(waits(Fixes::ALL.without(Fix::RestoredSplitsCount)), (false, false));
+    }
+
+    #[test]
+    fn a_split_without_a_record_holds_whether_given_or_restored() {
+        let watermark = |restored: bool, fixes| {
+            let mut source = SourceWatermarks::new(Strategy::Sql(Millis(0)), None, fixes);
+            source.add(0, restored);
+            source.add(1, restored);
+            source.record(&0, 50);
+            tick(&mut source, 1);
+            source.emitted()
+        };
+        for (restored, bit) in [(false, Fix::SplitsHoldFromAssignment), (true, Fix::RestoredSplitsHold)] {
+            assert_eq!(watermark(restored, Fixes::ALL), None);
+            assert_eq!(watermark(restored, Fixes::ALL.without(bit)), Some(50));
+            assert_eq!(watermark(!restored, Fixes::ALL.without(bit)), None);
+        }
     }
 }

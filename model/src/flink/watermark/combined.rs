@@ -46,11 +46,19 @@ impl Default for Combined {
 impl Combined {
     /// Combines again: the new watermark if it advances. With all parts idle the value is kept (before 2.2: FLINK-38454).
     pub fn update<'a>(&mut self, parts: impl IntoIterator<Item = &'a Partial>) -> Option<i64> {
+        self.update_by(parts, Ord::min)
+    }
+    /// The same, with another rule of which of two counts.
+    pub(super) fn update_by<'a>(
+        &mut self,
+        parts: impl IntoIterator<Item = &'a Partial>,
+        counts: fn(i64, i64) -> i64,
+    ) -> Option<i64> {
         let mut parts = parts.into_iter().peekable();
         parts.peek()?;
-        let least = parts.filter(|p| !p.idle).map(|p| p.watermark).min();
-        self.idle = least.is_none();
-        let advanced = least.filter(|w| *w > self.watermark)?;
+        let of_all = parts.filter(|p| !p.idle).map(|p| p.watermark).reduce(counts);
+        self.idle = of_all.is_none();
+        let advanced = of_all.filter(|w| *w > self.watermark)?;
         self.watermark = advanced;
         Some(advanced)
     }

@@ -1,4 +1,4 @@
-//! Watermark generators (rules 4.4, 4.5, 4.7). They keep nothing over a restore.
+//! Watermark generators (rules 4.4, 4.5). They keep nothing over a restore.
 
 use super::Signal;
 use crate::base::Millis;
@@ -61,47 +61,9 @@ impl Idleness {
     }
 }
 
-/// `WatermarkAssignerOperator` of SQL, where a watermark is not pushed into the source: begins at 0, not at the least
-/// watermark, so that event times before 1970 never advance it.
-#[derive(Clone, Copy, Debug)]
-pub struct SqlAssigner {
-    delay: i64,
-    interval: i64,
-    current: i64,
-    last: i64,
-}
-impl SqlAssigner {
-    /// `WATERMARK FOR ts AS ts - delay`, with `pipeline.auto-watermark-interval`.
-    pub const fn new(delay: Millis, interval: Millis) -> Self {
-        Self { delay: delay.0, interval: interval.0, current: 0, last: 0 }
-    }
-    /// A row, after it has been forwarded: a watermark that is further ahead of the last than the interval goes at once.
-    pub fn row(&mut self, timestamp: i64) -> Option<Signal> {
-        self.current = self.current.max(timestamp - self.delay);
-        if self.current - self.last > self.interval { self.periodic() } else { None }
-    }
-    /// The periodic emission.
-    pub fn periodic(&mut self) -> Option<Signal> {
-        (self.current > self.last).then(|| {
-            self.last = self.current;
-            Signal::Watermark(self.current)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_same_bound_is_one_millisecond_later_in_sql() {
-        let (mut stream, mut sql) =
-            (BoundedOutOfOrderness::new(Millis(5000)), SqlAssigner::new(Millis(5000), Millis(0)));
-        assert_eq!(stream.periodic(), Signal::Watermark(NO_WATERMARK));
-        stream.event(12_000);
-        assert_eq!(stream.periodic(), Signal::Watermark(6999));
-        assert_eq!(sql.row(12_000), Some(Signal::Watermark(7000)));
-    }
 
     #[test]
     fn idleness_begins_at_the_first_empty_check_and_must_exceed_the_timeout() {

@@ -1,15 +1,17 @@
 //! Event time: where watermarks come from and how they are combined (flink.md 4). Times are milliseconds, as in Flink; the
 //! least one ([`NO_WATERMARK`](super::timers::NO_WATERMARK)) is "none yet".
 
+mod assigner;
 mod combined;
 mod emitter;
 mod generator;
 mod multiplexer;
 mod valve;
 
+pub use assigner::{SqlAssigner, StreamAssigner};
 pub use combined::{Combined, Inputs, Partial};
 pub use emitter::Emitter;
-pub use generator::{BoundedOutOfOrderness, Idleness, SqlAssigner};
+pub use generator::{BoundedOutOfOrderness, Idleness};
 pub use multiplexer::Multiplexer;
 pub use valve::Valve;
 

@@ -19,9 +19,9 @@ impl<S: Ord + Clone> Multiplexer<S> {
     pub fn new(fixes: Fixes) -> Self {
         Self { splits: BTreeMap::new(), unheard: BTreeSet::new(), combined: Combined::default(), fixes }
     }
-    /// A split is assigned.
-    pub fn add(&mut self, split: S) {
-        if self.fixes.has(Fix::SplitsHoldFromAssignment) {
+    /// A split is assigned, or `restored`.
+    pub fn add(&mut self, split: S, restored: bool) {
+        if self.fixes.has(if restored { Fix::RestoredSplitsHold } else { Fix::SplitsHoldFromAssignment }) {
             self.splits.entry(split).or_default();
         } else {
             self.unheard.insert(split);
@@ -62,7 +62,8 @@ impl<S: Ord + Clone> Multiplexer<S> {
     }
     /// The periodic emission, and what every change at once ends with.
     pub fn update(&mut self) -> Option<Signal> {
-        match self.combined.update(self.splits.values()) {
+        let least = self.fixes.has(Fix::LeastSplitCounts);
+        match self.combined.update_by(self.splits.values(), if least { Ord::min } else { Ord::max }) {
             Some(watermark) => Some(Signal::Watermark(watermark)),
             None => self.combined.idle().then_some(Signal::Idle),
         }

@@ -1,22 +1,46 @@
-//! By which rule the real product puts an event where it stands.
+//! By which rule the real product puts an event where it stands. A rule accounts for an event only by what was seen of that
+//! event: by which operator it was taken, at which watermark, in which attempt, and in which firings it stands.
 
 use super::{AggregatePlan, Guarantee, Reached, Shape, What};
-use crate::judge::Excuse;
+use crate::judge::results::Into;
+use crate::judge::{Excuse, Made, Took};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How each event was taken by some operator, in order.
+pub type Taken = BTreeMap<u32, Vec<Took>>;
+
+/// A firing that stands, as far as an account asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// End of its window, ms.
+    pub end: i64,
+    /// Its key, as the window counts it; none where the row does not tell.
+    pub key: Option<i64>,
+    /// Who made it.
+    pub made: Made,
+    /// The events.
+    pub events: Vec<u32>,
+}
 
 /// What is known of a run beside the result itself.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The result.
     pub plan: &'a AggregatePlan,
-    /// The watermarks at which the window took each event, in order.
-    pub window: BTreeMap<u32, Vec<i64>>,
+    /// How the window took each event.
+    pub window: Taken,
     /// The same of late filters.
-    pub filters: BTreeMap<u32, Vec<i64>>,
+    pub filters: Taken,
     /// The same of joins above the window.
-    pub joins: BTreeMap<u32, Vec<i64>>,
-    /// The job came back from a failure, or took up the state of another.
-    pub restored: bool,
+    pub joins: Taken,
+    /// The same of writers that may write a row again: of the result, and of its late output.
+    pub writes: [Taken; 2],
+    /// Firings that stand.
+    pub firings: Vec<Standing>,
+    /// The newest attempt, where there was more than one.
+    pub newest: Option<(u16, u32)>,
+    /// The source has several subtasks.
+    pub parallel: bool,
     /// Its state was taken up twice: by two jobs, or while the one that it is of goes on.
     pub twice: bool,
     /// The job was ended, or has not finished: the law of liveness has said so.
@@ -26,27 +50,80 @@ pub struct Facts<'a> {
     /// Committed records of these topics were lost, by this rule.
     pub loss: Option<Excuse>,
 }
+
+fn of(taken: &Taken, event: u32) -> &[Took] {
+    taken.get(&event).map_or(&[], Vec::as_slice)
+}
+/// Whether an event came again because an attempt began with a checkpoint that it had not gone into.
+fn came_again(took: &[Took]) -> bool {
+    took.iter().enumerate().any(|(i, earlier)| took[i + 1..].iter().any(|later| earlier.comes_again_in(later)))
+}
+/// How often at most one attempt took it.
+fn most_in_one(took: &[Took]) -> u64 {
+    let mut by_attempt: BTreeMap<(u16, u32), u64> = BTreeMap::new();
+    took.iter().for_each(|t| *by_attempt.entry(t.attempt()).or_default() += 1);
+    by_attempt.into_values().max().unwrap_or(0)
+}
+
 impl Facts<'_> {
-    fn guarantees(&self) -> impl Iterator<Item = Guarantee> + '_ {
-        self.plan.late.iter().map(|l| l.guarantee).chain([self.plan.guarantee])
+    /// What an event was taken by so far: writers, the window, joins.
+    fn everywhere(&self, event: u32) -> impl Iterator<Item = &Took> {
+        let [result, late] = &self.writes;
+        [&self.window, &self.joins, result, late].into_iter().flat_map(move |taken| of(taken, event))
     }
-    /// Something may be written twice: it is written again after a restore.
-    fn again(&self) -> Option<Excuse> {
-        let twice = self.guarantees().any(|g| g != Guarantee::ExactlyOnce);
-        (self.restored && twice).then_some(Excuse::AtLeastOnce)
+    /// What was written of it since the checkpoint that a later attempt began with is written again: no attempt by itself has
+    /// written more of it than there is.
+    fn written_again(&self, event: u32, copies: u64) -> bool {
+        self.writes.iter().map(|taken| of(taken, event)).any(|took| came_again(took) && most_in_one(took) <= copies)
     }
-    /// State may hold something twice, or not at all.
-    fn inexact(&self) -> Option<Excuse> {
-        let state = self.twice.then_some(Excuse::StateTwice);
-        state.or_else(|| (self.restored && self.plan.inexact).then_some(Excuse::InexactState))
+    /// The window has taken it in two attempts.
+    fn taken_again(&self, event: u32) -> bool {
+        came_again(of(&self.window, event))
     }
-    /// What was buffered at a failure may be gone.
-    fn gone(&self) -> Option<Excuse> {
-        let buffered = self.guarantees().any(|g| g == Guarantee::None);
-        let lost = (self.restored && buffered).then_some(Excuse::NoGuarantee);
-        let inexact = (self.restored && self.plan.inexact).then_some(Excuse::InexactState);
-        let unread = (self.restored && !self.plan.replays).then_some(Excuse::NoReplay);
-        lost.or(inexact).or(unread).or(self.loss)
+    /// State may hold it twice: it was in the state that an attempt began with, and came again; or two jobs have it.
+    fn inexact(&self, event: u32) -> Option<Excuse> {
+        let took = of(&self.window, event);
+        let pairs = || took.iter().enumerate().flat_map(|(i, t)| took[i + 1..].iter().map(move |later| (t, later)));
+        let jobs: BTreeSet<u16> = took.iter().map(|t| t.at.job).chain(self.fired_by(event)).collect();
+        let state = (self.twice && jobs.len() > 1).then_some(Excuse::StateTwice);
+        let stands = self.plan.inexact && pairs().any(|(earlier, later)| earlier.stands_in(later));
+        // Without checkpoints nothing is in the state that an attempt begins with.
+        let anew = self.plan.inexact && pairs().any(|(earlier, later)| earlier.comes_again_in(later));
+        state.or((stands || anew).then_some(Excuse::InexactState))
+    }
+    fn fired_by(&self, event: u32) -> impl Iterator<Item = u16> {
+        self.firings.iter().filter(move |f| f.events.contains(&event)).map(|f| f.made.at.job)
+    }
+    /// It may be gone with an attempt that failed.
+    fn gone(&self, event: u32) -> Option<Excuse> {
+        let newest = self.newest?;
+        let older = |took: &[Took]| !took.is_empty() && took.iter().all(|t| t.attempt() != newest);
+        let plan = self.plan;
+        let writers = [plan.guarantee].into_iter().chain(plan.late.first().map(|l| l.guarantee));
+        let buffered = self
+            .writes
+            .iter()
+            .zip(writers)
+            .any(|(taken, guarantee)| guarantee == Guarantee::None && older(of(taken, event)));
+        if buffered {
+            return Some(Excuse::NoGuarantee);
+        }
+        let before = self.everywhere(event).next().is_some() && self.everywhere(event).all(|t| t.attempt() != newest);
+        let unseen = self.everywhere(event).all(|t| t.attempt() != newest);
+        let inexact = (plan.inexact && before).then_some(Excuse::InexactState);
+        inexact.or((!plan.replays && unseen).then_some(Excuse::NoReplay))
+    }
+    /// Firings of windows that had fired before the checkpoint that their attempt began with, by the first watermark: the clock
+    /// of SQL's timers does not know of it (T8). Those that hold an event, by the end of the window: all, and so.
+    fn fired_anew(&self, event: u32) -> BTreeMap<i64, (u64, u64)> {
+        let mut by_end: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
+        for firing in self.firings.iter().filter(|f| f.events.contains(&event)) {
+            let at = firing.made.at;
+            let anew = self.plan.sliced && firing.made.first && at.restored > 0 && at.began >= firing.end - 1;
+            let (all, anews) = by_end.entry(firing.end).or_default();
+            (*all, *anews) = (*all + 1, *anews + u64::from(anew));
+        }
+        by_end
     }
 }
 
@@ -56,73 +133,105 @@ pub fn rule_of(what: What, event: u32, reached: Option<&Reached>, facts: &Facts<
     let Some(reached) = reached else {
         return plan.uncommitted.then_some(Excuse::ReadUncommitted);
     };
-    let none = Vec::new();
-    let of = |decisions: &BTreeMap<u32, Vec<i64>>| decisions.get(&event).unwrap_or(&none).clone();
-    let (window, filters) = (of(&facts.window), of(&facts.filters));
+    let (window, filters) = (of(&facts.window, event), of(&facts.filters, event));
     // Late from here on: for its window, and for a filter, which may look at its own time.
     let over = plan.shape.over(reached.time) + plan.lateness;
-    let (took, refused) = (window.iter().any(|w| *w < over), window.iter().any(|w| *w >= over));
+    let taken = |t: &&Took| t.watermark < over;
+    let (took, refused) = (window.iter().any(|t| taken(&t)), window.iter().any(|t| !taken(&t)));
     let filter = plan.late.iter().any(|l| l.filter.is_some());
-    let filtered = filters.iter().any(|w| *w >= reached.time);
-    // Windows of slices fire again when a restore has set back the clock of their timers: the first of cumulating ones with
-    // all that was gathered (T8).
-    let anew = (facts.restored && plan.shape.overlaps()).then_some(Excuse::Reopened);
+    let filtered = filters.iter().any(|t| t.watermark >= reached.time);
+    let again = |by: bool| by.then_some(Excuse::AtLeastOnce);
     match what {
         What::OnTimeLate if filter => filtered.then_some(Excuse::ByWatermark),
         What::OnTimeLate => refused.then_some(Excuse::ByWatermark),
         What::LateInWindow => {
             // Its watermark had been there, or begins anew.
-            let back = facts.restored && window.contains(&i64::MIN);
+            let back = window.iter().any(|t| t.at.restored > 0 && t.watermark == i64::MIN);
             took.then_some(if back { Excuse::Reopened } else { Excuse::ByWatermark })
         }
-        What::Neither => neither(event, reached, facts, (&window, &filters), took, refused),
-        What::Both if filter => (filtered && took).then_some(Excuse::TwoWatermarks).or_else(|| facts.again()),
-        What::Both => facts.again().filter(|_| took && refused),
-        What::Twice => {
-            let session = matches!(plan.shape, Shape::Session { .. }) && plan.lateness > 0;
-            let fires_again = session.then_some(Excuse::FiresAgain);
-            facts.again().or_else(|| facts.inexact()).or(fires_again).or(anew)
-        }
+        What::Neither => neither(event, reached, facts, took, refused),
+        // One subtask of a filter and the window behind it see the same watermark in the same order.
+        What::Both if filter && filtered && took && facts.parallel => Some(Excuse::TwoWatermarks),
+        What::Both => again(facts.taken_again(event) && took && (refused || filtered)).filter(|_| may_repeat(plan)),
+        What::Twice => twice(event, reached.copies, facts),
         What::Partial => {
             let first = plan.shape.ends(reached.time).next().unwrap_or(reached.time) - 1 + plan.lateness;
-            let partly = window.iter().any(|w| *w >= first).then_some(Excuse::PartlyLate);
+            let partly = window.iter().any(|t| t.watermark >= first).then_some(Excuse::PartlyLate);
             let dropped = facts.dropped.contains(&event).then_some(Excuse::DroppedCommit);
-            partly.or(dropped).or_else(|| facts.gone())
+            partly.or(dropped).or_else(|| facts.gone(event)).or(facts.loss)
         }
-        What::Unexpected => anew,
+        What::Unexpected => {
+            // The first of cumulating windows fire with all that was gathered since.
+            let ends: Vec<i64> = plan.shape.ends(reached.time).collect();
+            let by_end = facts.fired_anew(event);
+            let mut wrong = by_end.iter().filter(|(end, _)| !ends.contains(end)).peekable();
+            let anew = wrong.peek().is_some() && wrong.all(|(_, (all, anew))| all == anew);
+            anew.then_some(Excuse::Reopened)
+        }
     }
 }
+fn may_repeat(plan: &AggregatePlan) -> bool {
+    plan.late.iter().map(|l| l.guarantee).chain([plan.guarantee]).any(|g| g != Guarantee::ExactlyOnce)
+}
 
-fn neither(
-    event: u32,
-    reached: &Reached,
-    facts: &Facts<'_>,
-    (window, filters): (&[i64], &[i64]),
-    took: bool,
-    refused: bool,
-) -> Option<Excuse> {
+fn twice(event: u32, copies: u64, facts: &Facts<'_>) -> Option<Excuse> {
+    let plan = facts.plan;
+    if plan.window.is_none() {
+        let state = facts.twice.then_some(Excuse::StateTwice);
+        let again = facts.written_again(event, copies).then_some(Excuse::AtLeastOnce);
+        return again.or(state).or_else(|| facts.inexact(event));
+    }
+    let by_end = facts.fired_anew(event);
+    let anew = by_end.values().filter(|(all, _)| *all > copies).all(|(all, anew)| all - anew <= copies);
+    let many = by_end.values().any(|(all, _)| *all > copies);
+    if many && anew && plan.shape.overlaps() {
+        return Some(Excuse::Reopened);
+    }
+    // The same window, fired by two attempts, or its late events written by two.
+    let most = if plan.lateness > 0 { u64::MAX } else { copies.max(by_end.len() as u64) };
+    let again = facts.written_again(event, most);
+    let session = matches!(plan.shape, Shape::Session { .. }) && plan.lateness > 0;
+    let fires_again = session.then_some(Excuse::FiresAgain);
+    again.then_some(Excuse::AtLeastOnce).or_else(|| facts.inexact(event)).or(fires_again)
+}
+
+fn neither(event: u32, reached: &Reached, facts: &Facts<'_>, took: bool, refused: bool) -> Option<Excuse> {
     if facts.dropped.contains(&event) {
         return Some(Excuse::DroppedCommit);
     }
     let plan = facts.plan;
+    let (window, filters) = (of(&facts.window, event), of(&facts.filters, event));
+    let over = plan.shape.over(reached.time) + plan.lateness;
+    let gone = || facts.gone(event).or(facts.loss);
     if window.is_empty() {
-        let join = facts.joins.get(&event).is_some_and(|w| w.iter().any(|w| *w >= reached.time));
-        let over = facts.over.then_some(Excuse::JobOver);
-        return join.then_some(Excuse::JoinState).or(over).or_else(|| facts.gone());
+        let join = of(&facts.joins, event).iter().any(|t| t.watermark >= reached.time);
+        let ended = facts.over.then_some(Excuse::JobOver);
+        return join.then_some(Excuse::JoinState).or(ended).or_else(gone);
     }
     if refused {
         if plan.late.is_empty() {
             return Some(Excuse::DroppedLate);
         }
-        // The window judges by the watermark that it restored, the filter by none or by one that is behind.
+        // The window judges by the watermark that it restored, the filter by none or by one that is behind. Without a restore
+        // the window is ahead of the filter only if the filter's part of the source is idle.
         if plan.late.iter().any(|l| l.filter.is_some()) {
-            let null = filters.contains(&i64::MIN);
-            let behind = filters.iter().any(|w| *w < plan.shape.over(reached.time));
-            let behind = behind.then_some(Excuse::WatermarkBehind);
-            return null.then_some(Excuse::WatermarkNull).or(behind).or_else(|| facts.gone());
+            let restored = window.iter().any(|t| t.at.restored > 0 && t.at.began >= over);
+            let idle = facts.parallel && plan.idles;
+            let (restored, idle) = (restored.then_some(()), idle.then_some(()));
+            let null = filters.iter().any(|t| t.watermark == i64::MIN).then_some(Excuse::WatermarkNull);
+            let behind = filters.iter().any(|t| t.watermark < over).then_some(Excuse::WatermarkBehind);
+            return restored.and(null).or(restored.or(idle).and(behind)).or_else(gone);
         }
     }
     // In a table the window that a restore has opened anew takes the place of what it had.
-    let replaced = took && facts.restored && matches!(plan.into, crate::judge::results::Into::Table(..));
-    replaced.then_some(Excuse::Reopened).or_else(|| facts.gone()).or(facts.over.then_some(Excuse::JobOver))
+    let opened = |t: &Took| {
+        let ends: Vec<i64> = plan.shape.ends(reached.time).collect();
+        facts.firings.iter().any(|f| {
+            let of_key = f.key.is_none_or(|key| key == reached.key);
+            let later = (f.made.at.job, f.made.at.attempt) != t.attempt() && f.made.at.restored > t.at.last;
+            ends.contains(&f.end) && of_key && later && !f.events.contains(&event)
+        })
+    };
+    let replaced = took && matches!(plan.into, Into::Table(..)) && window.iter().any(opened);
+    replaced.then_some(Excuse::Reopened).or_else(gone).or(facts.over.then_some(Excuse::JobOver))
 }

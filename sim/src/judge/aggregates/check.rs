@@ -6,8 +6,8 @@
 //! way, and what it cannot see.
 
 use super::{AggregatePlan, Placed, Shape};
-use crate::judge::Evidence;
 use crate::judge::results::Into;
+use crate::judge::{Evidence, Testimony};
 use crate::world::Observer;
 use model::base::{Event, Nanos, Offset, ProcessId, Row, SimTime, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,11 +24,12 @@ pub struct Appends {
     at: BTreeMap<(TopicPartition, Offset), SimTime>,
 }
 impl Appends {
-    /// Of the topics that a check of these results reads.
+    /// Of the topics that a check of these results reads, and of windows that may wait for an idle source.
     pub fn of(plans: &[AggregatePlan]) -> Self {
-        let topics =
+        let checked =
             plans.iter().filter_map(tables).flat_map(|(raw, windows, late)| [raw, windows].into_iter().chain(late));
-        Self { topics: topics.collect(), at: BTreeMap::new() }
+        let waiting = plans.iter().filter_map(may_wait);
+        Self { topics: checked.chain(waiting).collect(), at: BTreeMap::new() }
     }
     /// When readers of committed data could see each row of a topic.
     fn visible(&self, end: &Evidence<'_>, topic: u16) -> Vec<(SimTime, Row)> {
@@ -50,6 +51,23 @@ impl Observer for Appends {
             self.at.insert((tp, base), at);
         }
     }
+}
+
+/// The topic of windows that may wait until a part of their source is idle.
+fn may_wait(plan: &AggregatePlan) -> Option<u16> {
+    let Into::Topic(topic) = plan.into else { return None };
+    (plan.idles && plan.window.is_some()).then_some(topic)
+}
+/// The longest time from when the last event of a window was sent until readers of committed data could see its row, ms; none
+/// where no part of the source can be idle. With traffic that stops it is the idle timeout that makes it.
+pub fn held_back(plan: &AggregatePlan, end: &Evidence<'_>, told: &Testimony<'_>, appends: &Appends) -> Option<u64> {
+    let topic = may_wait(plan)?;
+    let sent = |event: u32| end.ledger.get(event).map(|sent| u64::from(sent.at_ms));
+    let waited = |(at, row): (SimTime, Row)| {
+        let last = told.members.events(row.ghost).into_iter().filter_map(sent).max()?;
+        Some((at.0 / 1_000_000).saturating_sub(last))
+    };
+    Some(appends.visible(end, topic).into_iter().filter_map(waited).max().unwrap_or(0))
 }
 
 /// What the check can tell.
@@ -75,7 +93,8 @@ fn tables(plan: &AggregatePlan) -> Option<(u16, u16, Vec<u16>)> {
     let Into::Topic(windows) = plan.into else { return None };
     let direct = plan.window.is_some() && plan.direct && plan.plain;
     let tumbling = matches!(plan.shape, Shape::Sliding { size, slide, .. } if size == slide);
-    (direct && tumbling).then(|| (plan.source.0, windows, plan.late.iter().map(|l| l.topic).collect()))
+    let [topic] = plan.source.0[..] else { return None };
+    (direct && tumbling).then(|| (topic, windows, plan.late.iter().map(|l| l.topic).collect()))
 }
 
 /// Runs the check over a run; none where counts cannot tell.

@@ -1,8 +1,8 @@
 //! The history of one result, read off the logs, and what is known beside it.
 
-use super::{AggregatePlan, Facts, Firing, History, LateOutput, Placed, Reached, What, rule_of, settle};
+use super::{AggregatePlan, Facts, Firing, History, Placed, Reached, Standing, Taken, What, rule_of, settle};
 use crate::judge::results::{Into, Record};
-use crate::judge::{Evidence, Findings, Testimony, Violation};
+use crate::judge::{Evidence, Findings, OperatorAt, Testimony, Took, Violation};
 use model::base::{Ghost, Row};
 use model::kafka::log::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ pub fn judge(
     if placed.findings.is_empty() {
         return placed;
     }
-    let facts = facts(plan, together, &history, end, told);
+    let facts = facts(plan, together, &rows, &history, end, told);
     for (event, what) in &placed.findings {
         let reached = history.events.get(event);
         let excuse = rule_of(*what, *event, reached, &facts);
@@ -87,9 +87,9 @@ fn events(
     end: &Evidence<'_>,
     told: &Testimony<'_>,
 ) -> BTreeMap<u32, Reached> {
-    let (topic, node) = plan.source;
+    let (topics, node) = &plan.source;
     let mut copies: BTreeMap<u32, u64> = BTreeMap::new();
-    for tp in end.partitions_of(topic) {
+    for tp in topics.iter().flat_map(|topic| end.partitions_of(*topic)) {
         let entries: Vec<&Entry> = if plan.uncommitted { end.committed(tp).collect() } else { end.readable(tp).0 };
         let ghosts = entries.iter().flat_map(|e| e.batch.rows.iter().map(|r| r.ghost));
         ghosts.flat_map(|g| told.members.events(g)).for_each(|event| *copies.entry(event).or_default() += 1);
@@ -97,7 +97,7 @@ fn events(
     // The newest event time sent before each.
     let mut before: BTreeMap<u32, i64> = BTreeMap::new();
     let mut newest = i64::MIN;
-    for record in &foretold.rows[node] {
+    for record in &foretold.rows[*node] {
         if record.ghost.in_ledger() {
             before.insert(record.ghost.open(), newest);
         }
@@ -154,35 +154,86 @@ fn arithmetic(plan: &AggregatePlan, rows: &[Row], history: &History, end: &Evide
     }
 }
 
+/// How operators took each event.
+fn taken(at: impl IntoIterator<Item = OperatorAt>, told: &Testimony<'_>) -> Taken {
+    let mut all = Taken::new();
+    for at in at {
+        for (ghost, took) in told.decisions.of(at) {
+            told.members.events(ghost).iter().for_each(|e| all.entry(*e).or_default().extend(&took));
+        }
+    }
+    all
+}
+
+/// What the windows of SQL cannot have judged by: less than what every subtask knew when the checkpoint was taken that their
+/// attempt began with. The watermark is state (T6), so such a decision is no evidence of anything.
+fn without_forgotten(mut window: Taken, at: &[OperatorAt], told: &Testimony<'_>) -> Taken {
+    // By subtask: the greatest watermark behind each barrier, as of the newest attempt.
+    let mut known: BTreeMap<u16, BTreeMap<i64, i64>> = BTreeMap::new();
+    let mut floors: BTreeMap<(u16, u32), i64> = BTreeMap::new();
+    let mut newest = (0, 0);
+    for took in told.decisions.all(at.iter().copied()) {
+        if took.attempt() < newest {
+            // It goes on without knowing that it is over.
+            continue;
+        }
+        if took.attempt() > newest {
+            newest = took.attempt();
+            // What did not go into that checkpoint never was.
+            known.values_mut().for_each(|marks| marks.retain(|last, _| *last < took.at.restored));
+            let of = |marks: &BTreeMap<i64, i64>| marks.values().copied().max().unwrap_or(i64::MIN);
+            let floor = known.values().map(of).min().unwrap_or(i64::MIN);
+            floors.insert(newest, floor);
+        }
+        let mark = known.entry(took.at.subtask).or_default().entry(took.at.last).or_insert(i64::MIN);
+        *mark = (*mark).max(took.watermark);
+    }
+    let forgot = |t: &Took| floors.get(&t.attempt()).is_some_and(|floor| t.watermark < *floor);
+    window.values_mut().for_each(|took| took.retain(|t| !forgot(t)));
+    window
+}
+
 fn facts<'a>(
     plan: &'a AggregatePlan,
     together: &[&AggregatePlan],
+    rows: &[Row],
     history: &History,
     end: &Evidence<'_>,
     told: &Testimony<'_>,
 ) -> Facts<'a> {
-    let decided = |at: &mut dyn Iterator<Item = crate::judge::OperatorAt>| {
-        let mut all: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
-        for at in at {
-            for (ghost, watermarks) in told.decisions.of(at) {
-                told.members.events(ghost).iter().for_each(|e| all.entry(*e).or_default().extend(&watermarks));
-            }
-        }
-        all
-    };
     let accounts: Vec<_> = together.iter().map(|p| told.jobs.of(p.job)).collect();
     let topics: Vec<u16> = match plan.into {
         Into::Topic(topic) => vec![topic],
         Into::Table(..) => Vec::new(),
     };
     let topics: Vec<u16> = topics.into_iter().chain(plan.late.iter().map(|l| l.topic)).collect();
-    let ours = |topic: u16| topic == plan.source.0 || topics.contains(&topic);
+    let ours = |topic: u16| plan.source.0.contains(&topic) || topics.contains(&topic);
+    let windows: Vec<OperatorAt> = together.iter().filter_map(|p| p.window).collect();
+    let late = || together.iter().flat_map(|p| &p.late);
+    let filters: Vec<OperatorAt> = late().filter_map(|l| l.filter).collect();
+    let joins = || together.iter().flat_map(|p| p.joins.iter().copied());
+    let writers: Vec<OperatorAt> = together.iter().map(|p| p.writer).chain(late().map(|l| l.writer)).collect();
+    let window = taken(windows.iter().copied(), told);
+    let window = if plan.sliced { without_forgotten(window, &windows, told) } else { window };
+    let all = || windows.iter().chain(&filters).chain(&writers).copied().chain(joins());
+    let attempts: BTreeSet<(u16, u32)> = told.decisions.all(all()).map(Took::attempt).collect();
+    let down = accounts.iter().any(|a| !a.downtimes.is_empty());
+    let newest = attempts.last().copied().filter(|_| attempts.len() > 1 || down);
+    let of_filters: BTreeSet<u16> = told.decisions.all(filters.iter().copied()).map(|t| t.at.subtask).collect();
+    let standing = rows.iter().zip(&history.firings).filter_map(|(row, firing)| {
+        let key = plan.plain.then_some(row.cols[1]);
+        let made = told.members.made(row.ghost)?;
+        Some(Standing { end: firing.end, key, made, events: firing.events.clone() })
+    });
     Facts {
         plan,
-        window: decided(&mut together.iter().filter_map(|p| p.window)),
-        filters: decided(&mut together.iter().flat_map(|p| p.late.iter().filter_map(|l: &LateOutput| l.filter))),
-        joins: decided(&mut together.iter().flat_map(|p| p.joins.iter().copied())),
-        restored: together.iter().any(|p| p.resumes.is_some()) || accounts.iter().any(|a| !a.downtimes.is_empty()),
+        window,
+        filters: taken(filters.iter().copied(), told),
+        joins: taken(joins(), told),
+        writes: [taken(together.iter().map(|p| p.writer), told), taken(late().map(|l| l.writer), told)],
+        firings: standing.collect(),
+        newest,
+        parallel: of_filters.len() > 1,
         twice: together.iter().filter_map(|p| p.resumes).any(|of| {
             let takers = together.iter().filter(|p| p.resumes == Some(of)).count();
             takers > 1 || !told.jobs.of(of).ended
@@ -221,9 +272,10 @@ fn text(plan: &AggregatePlan, event: u32, what: What, reached: Option<&Reached>,
     let Some(reached) = reached else {
         return format!("{}: event {event} {rule}", plan.name);
     };
-    let at = |decisions: &BTreeMap<u32, Vec<i64>>| {
-        let all = decisions.get(&event).map_or(&[][..], Vec::as_slice);
-        let shown = all.iter().map(|w| if *w == i64::MIN { "none".into() } else { w.to_string() });
+    let at = |taken: &Taken| {
+        let all = taken.get(&event).map_or(&[][..], Vec::as_slice);
+        let watermark = |w: i64| if w == i64::MIN { "none".into() } else { w.to_string() };
+        let shown = all.iter().map(|t| format!("{} (attempt {})", watermark(t.watermark), t.at.attempt));
         shown.collect::<Vec<String>>().join(", ")
     };
     let over = plan.shape.over(reached.time) + plan.lateness;

@@ -9,14 +9,16 @@
 //! are events' own: whether one is late depends on what it touches, so the placement of late events is not judged there.
 
 mod account;
+#[cfg(test)]
+mod account_tests;
 mod check;
 mod collect;
 mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use account::{Facts, rule_of};
-pub use check::{Appends, Checked, check};
+pub use account::{Facts, Standing, Taken, rule_of};
+pub use check::{Appends, Checked, check, held_back};
 pub use collect::{Foretold, judge};
 pub use plan::{AggregatePlan, Guarantee, LateOutput, Shape};
 
@@ -125,6 +127,8 @@ pub struct Placed {
     pub unexpected: u64,
     /// Firings of a window beyond its first.
     pub refired: u64,
+    /// The longest that a window's row kept readers waiting, ms, where a part of the source can be idle.
+    pub held_back_ms: Option<u64>,
     /// By session: late events in windows are not judged.
     pub sessions: bool,
     /// What is wrong, by event.

@@ -98,6 +98,8 @@ pub struct LateOutput {
     pub topic: u16,
     /// How it is written.
     pub guarantee: Guarantee,
+    /// Who writes it.
+    pub writer: OperatorAt,
     /// The late filter that finds them by a watermark of its own; none of a window's side output.
     pub filter: Option<OperatorAt>,
 }
@@ -112,12 +114,16 @@ pub struct AggregatePlan {
     pub into: Into,
     /// How it is written.
     pub guarantee: Guarantee,
+    /// Who writes it.
+    pub writer: OperatorAt,
     /// The job takes up the state of this one.
     pub resumes: Option<u16>,
     /// Barriers do not hold records back (`execution.checkpointing.mode`), or there are no checkpoints.
     pub inexact: bool,
-    /// The topic that the job reads, by number, and the node that does.
-    pub source: (u16, usize),
+    /// The topics that the job's source reads, by number, and the node that does.
+    pub source: (Vec<u16>, usize),
+    /// A part of the source's input that gives nothing becomes idle.
+    pub idles: bool,
     /// The source can be read again.
     pub replays: bool,
     /// It reads uncommitted data too.
@@ -128,6 +134,8 @@ pub struct AggregatePlan {
     pub input: usize,
     /// How time is cut.
     pub shape: Shape,
+    /// Windows are made of slices, and their progress is state: those of SQL but sessions.
+    pub sliced: bool,
     /// `allowedLateness`, ms.
     pub lateness: i64,
     /// The column that it counts by, and the one that it sums up.

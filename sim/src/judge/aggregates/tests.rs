@@ -1,8 +1,6 @@
 //! Histories that the laws must and must not flag.
 
 use super::*;
-use crate::judge::Excuse;
-use crate::judge::results::Into;
 
 const TUMBLING: Shape = Shape::Sliding { size: 10, slide: 10, offset: 0 };
 const HOP: Shape = Shape::Sliding { size: 10, slide: 5, offset: 0 };
@@ -141,103 +139,4 @@ fn a_row_that_the_source_holds_twice_may_count_twice_and_no_more() {
     assert!(settle(&h).exact());
     fires(&mut h, 10, &[0]);
     assert_eq!(found(&settle(&h)), [(0, What::Twice)]);
-}
-
-fn plan() -> AggregatePlan {
-    AggregatePlan {
-        name: "w".into(),
-        job: 0,
-        into: Into::Topic(1),
-        guarantee: Guarantee::ExactlyOnce,
-        resumes: None,
-        inexact: false,
-        source: (0, 0),
-        replays: true,
-        uncommitted: false,
-        bound: 5,
-        input: 0,
-        shape: TUMBLING,
-        lateness: 0,
-        columns: (1, None),
-        window: Some((0, 1, 0)),
-        joins: Vec::new(),
-        unique: None,
-        late: Vec::new(),
-        direct: true,
-        plain: true,
-    }
-}
-fn facts(plan: &AggregatePlan) -> Facts<'_> {
-    Facts {
-        plan,
-        window: BTreeMap::new(),
-        filters: BTreeMap::new(),
-        joins: BTreeMap::new(),
-        restored: false,
-        twice: false,
-        over: false,
-        dropped: BTreeSet::new(),
-        loss: None,
-    }
-}
-const AT_FIVE: Reached = Reached { time: 5, key: 1, value: 1, late: false, copies: 1, doubtful: false };
-
-#[test]
-fn a_placement_is_accounted_for_by_the_watermark_at_its_decision_only() {
-    let mut plan = plan();
-    plan.late = vec![LateOutput { topic: 2, guarantee: Guarantee::ExactlyOnce, filter: None }];
-    let mut facts = facts(&plan);
-    let rule = |what, facts: &Facts<'_>| rule_of(what, 0, Some(&AT_FIVE), facts);
-    for (watermark, late, taken) in [(8, None, Some(Excuse::ByWatermark)), (9, Some(Excuse::ByWatermark), None)] {
-        facts.window = [(0, vec![watermark])].into();
-        assert_eq!((rule(What::OnTimeLate, &facts), rule(What::LateInWindow, &facts)), (late, taken), "{watermark}");
-    }
-    // Nothing is late until the first watermark after a restore.
-    (facts.window, facts.restored) = ([(0, vec![i64::MIN])].into(), true);
-    assert_eq!(rule(What::LateInWindow, &facts), Some(Excuse::Reopened));
-}
-
-#[test]
-fn what_is_in_neither_is_accounted_for_by_what_the_operators_knew() {
-    let mut plan = plan();
-    let rule = |facts: &Facts<'_>| rule_of(What::Neither, 0, Some(&AT_FIVE), facts);
-    let mut dropped = facts(&plan);
-    dropped.window = [(0, vec![3])].into();
-    assert_eq!(rule(&dropped), None, "it was taken: nothing accounts for its loss");
-    dropped.restored = true;
-    assert_eq!(rule(&dropped), None, "a restore alone neither");
-    dropped.dropped = [0].into();
-    assert_eq!(rule(&dropped), Some(Excuse::DroppedCommit));
-    let mut late = facts(&plan);
-    late.window = [(0, vec![9])].into();
-    assert_eq!(rule(&late), Some(Excuse::DroppedLate), "there is no late output");
-    plan.late = vec![LateOutput { topic: 2, guarantee: Guarantee::ExactlyOnce, filter: Some((0, 0, 1)) }];
-    for (filter, excuse) in
-        [(i64::MIN, Some(Excuse::WatermarkNull)), (8, Some(Excuse::WatermarkBehind)), (9, None), (30, None)]
-    {
-        let mut facts = facts(&plan);
-        (facts.window, facts.filters) = ([(0, vec![12])].into(), [(0, vec![filter])].into());
-        assert_eq!(rule(&facts), excuse, "{filter}");
-    }
-}
-
-#[test]
-fn what_is_doubled_is_accounted_for_where_a_restore_may_double() {
-    let rule =
-        |plan: &AggregatePlan, restored| rule_of(What::Twice, 0, Some(&AT_FIVE), &Facts { restored, ..facts(plan) });
-    let exact = plan();
-    assert_eq!(rule(&exact, true), None);
-    let again = AggregatePlan { guarantee: Guarantee::AtLeastOnce, ..plan() };
-    assert_eq!((rule(&again, false), rule(&again, true)), (None, Some(Excuse::AtLeastOnce)));
-    let tracked = AggregatePlan { inexact: true, ..plan() };
-    assert_eq!((rule(&tracked, false), rule(&tracked, true)), (None, Some(Excuse::InexactState)));
-    let taken_up = Facts { twice: true, ..facts(&exact) };
-    assert_eq!(rule_of(What::Twice, 0, Some(&AT_FIVE), &taken_up), Some(Excuse::StateTwice));
-}
-
-#[test]
-fn a_row_of_nobody_is_accounted_for_at_a_source_of_uncommitted_data() {
-    let plan = AggregatePlan { uncommitted: true, ..plan() };
-    assert_eq!(rule_of(What::Unexpected, 9, None, &facts(&plan)), Some(Excuse::ReadUncommitted));
-    assert_eq!(rule_of(What::Unexpected, 9, Some(&AT_FIVE), &facts(&plan)), None);
 }

@@ -23,12 +23,10 @@ pub struct Derivation(pub OperatorConfig);
 /// A node of a job's graph, as far as results depend on it.
 #[derive(Clone, Debug)]
 pub enum ResultNode {
-    /// Rows of a topic.
+    /// Rows of topics.
     Source {
-        /// The topic, by number.
-        topic: u16,
-        /// The node whose rows it holds, where a job writes it.
-        of: Option<usize>,
+        /// The topics, by number, each with the node whose rows it holds, where a job writes it.
+        from: Vec<(u16, Option<usize>)>,
         /// How far its watermark stays behind the newest event, ms; none where it makes none.
         bound: Option<i64>,
         /// Where it ends, by partition; none where it does not.
@@ -172,11 +170,11 @@ pub struct ResultLaw {
 impl ResultLaw {
     /// For these jobs.
     pub fn new(plan: ResultPlan) -> Self {
-        let sources = plan.nodes.iter().filter_map(|n| match n {
-            ResultNode::Source { topic, of: None, .. } => Some((*topic, Vec::new())),
-            _ => None,
+        let sources = plan.nodes.iter().flat_map(|n| match n {
+            ResultNode::Source { from, .. } => from.as_slice(),
+            _ => &[],
         });
-        let sent = sources.collect();
+        let sent = sources.filter(|(_, of)| of.is_none()).map(|(topic, _)| (*topic, Vec::new())).collect();
         let appends = Appends::of(&plan.aggregates);
         Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
     }
@@ -235,9 +233,11 @@ impl ResultLaw {
     fn behind_ends(&self, end: &Evidence<'_>) -> Beyond {
         let mut beyond = Beyond::new();
         for (number, node) in self.plan.nodes.iter().enumerate() {
-            let ResultNode::Source { topic, of: None, until: Some(until), .. } = node else { continue };
-            let rows = end.partitions_of(*topic).flat_map(|tp| {
-                let last = until.get(tp.partition as usize).copied().unwrap_or(0);
+            let ResultNode::Source { from, until: Some(until), .. } = node else { continue };
+            let partitions = from.iter().flat_map(|(topic, of)| end.partitions_of(*topic).map(move |tp| (tp, of)));
+            let read = partitions.zip(until).filter(|((_, of), _)| of.is_none());
+            let rows = read.flat_map(|((tp, _), last)| {
+                let last = *last;
                 let rows = end.committed(tp).flat_map(|e| e.batch.rows.iter().zip(e.base.0..));
                 rows.filter(move |(_, offset)| *offset >= i64::from(last)).map(|(row, _)| row.ghost.open())
             });
@@ -271,7 +271,8 @@ impl ResultLaw {
             if let Some(checked) = aggregates::check(plan, &placed, end, &self.appends) {
                 results.checks.insert(plan.name.clone(), checked);
             }
-            results.placed.insert(plan.name.clone(), placed);
+            let held_back_ms = aggregates::held_back(plan, end, told, &self.appends);
+            results.placed.insert(plan.name.clone(), Placed { held_back_ms, ..placed });
         }
         for ((reader, topic), given) in &self.given {
             let by_rule = readers::account(end, (*reader, *topic), given, findings);

@@ -48,19 +48,31 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>, beyond
         let stream = match node {
             ResultNode::Nothing => Stream::default(),
             ResultNode::Same(of) => streams[*of].clone(),
-            ResultNode::Source { topic, of, bound, .. } => {
-                let mut stream = match of {
-                    Some(of) => streams[*of].clone(),
-                    None => {
-                        let record = |row: &Row| Record { item: Item::of(row), key: row.key, ghost: row.ghost };
-                        let unread = |row: &&Row| beyond.get(&number).is_some_and(|b| b.contains(&row.ghost.open()));
-                        let rows = sent.get(topic).into_iter().flatten().filter(|row| !unread(row));
-                        Stream { items: rows.map(record).collect(), watermark: 0 }
+            ResultNode::Source { from, bound, .. } => {
+                let record = |row: &Row| Record { item: Item::of(row), key: row.key, ghost: row.ghost };
+                let unread = |row: &&Row| beyond.get(&number).is_some_and(|b| b.contains(&row.ghost.open()));
+                let mut items: Vec<Record> = Vec::new();
+                for (topic, of) in from {
+                    match of {
+                        Some(of) => items.extend(&streams[*of].items),
+                        None => {
+                            let rows = sent.get(topic).into_iter().flatten().filter(|row| !unread(row));
+                            items.extend(rows.map(record));
+                        }
                     }
-                };
-                let newest = stream.items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
-                stream.watermark = bound.map_or(i64::MIN, |b| newest.saturating_sub(b));
-                stream
+                }
+                if from.len() > 1 {
+                    // The ledger counts in the order of sending.
+                    items.sort_by_key(|r| r.ghost.open());
+                }
+                let watermark = reached(&items, *bound);
+                Stream { items, watermark }
+            }
+            // Event time begins here.
+            ResultNode::Derived(of, Derivation(OperatorConfig::Assign(assign))) => {
+                let items = streams[*of].items.clone();
+                let watermark = reached(&items, Some(assign.strategy.bound()));
+                Stream { items, watermark }
             }
             ResultNode::Derived(of, Derivation(operator)) => {
                 let input = &streams[*of];
@@ -70,6 +82,12 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>, beyond
         streams.push(stream);
     }
     streams.into_iter().map(|s| s.items).collect()
+}
+
+/// The watermark that rows come to, this far behind the newest; none without event time.
+fn reached(items: &[Record], bound: Option<i64>) -> i64 {
+    let newest = items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
+    bound.map_or(i64::MIN, |b| newest.saturating_sub(b))
 }
 
 fn holds(condition: Condition, item: &Item) -> bool {
@@ -104,6 +122,7 @@ fn derive(operator: &OperatorConfig, input: &[Record], watermark: i64) -> Vec<Re
         }
         // What a local aggregate hands on becomes a result behind it; what is late depends on the watermark.
         OperatorConfig::LocalWindow(_) | OperatorConfig::LateFilter(_) => Vec::new(),
+        OperatorConfig::Assign(_) => input.to_vec(),
         OperatorConfig::Join(config) => {
             let mut waiting: BTreeMap<i64, [Option<Record>; 2]> = BTreeMap::new();
             let mut out = Vec::new();
@@ -200,7 +219,7 @@ mod tests {
         };
         let plan = ResultPlan {
             nodes: vec![
-                ResultNode::Source { topic: 0, of: None, bound: Some(5_001), until: None },
+                ResultNode::Source { from: vec![(0, None)], bound: Some(5_001), until: None },
                 ResultNode::Derived(0, Derivation(OperatorConfig::Join(join))),
                 ResultNode::Derived(1, Derivation(OperatorConfig::Window(window))),
             ],
@@ -232,7 +251,7 @@ mod tests {
         };
         let plan = ResultPlan {
             nodes: vec![
-                ResultNode::Source { topic: 0, of: None, bound: Some(5), until: None },
+                ResultNode::Source { from: vec![(0, None)], bound: Some(5), until: None },
                 ResultNode::Derived(0, Derivation(OperatorConfig::SqlWindow(config))),
             ],
             sinks: Vec::new(),

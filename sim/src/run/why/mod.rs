@@ -79,7 +79,7 @@ pub fn explain(run: &Run, journey: &Journey) -> Explained {
             let (mut waits, last) = way.of(*event, u64::from(sent.at_ms));
             let decided = judges.decision(*event, *what, over);
             if let Some((_, taken)) = decided {
-                way.until_taken(&mut waits, last, taken.at);
+                way.until_taken(*event, &mut waits, last, taken.at);
             }
             let longest = (0..waits.len()).max_by_key(|i| (waits[*i].ms, usize::MAX - i)).unwrap_or_default();
             let mover = decided.zip(over).and_then(|((at, taken), over)| {

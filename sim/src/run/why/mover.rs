@@ -107,7 +107,7 @@ impl<'w, 'r> Movers<'w, 'r> {
         let step = crossed.max_by_key(|s| s.order)?;
         let (place, own) = (self.way.last(step.event)?, self.way.last(event)?);
         let partitions = (place.tp.partition, own.tp.partition);
-        let before = self.way.name_before().and_then(|name| {
+        let before = self.way.name_before(event).and_then(|name| {
             let (mover, own) = (self.way.before(step.event)?, self.way.before(event)?);
             Some((name.to_owned(), mover.tp.partition, own.tp.partition))
         });

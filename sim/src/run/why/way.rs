@@ -40,6 +40,11 @@ const BEHIND: &str = "behind others";
 pub(super) struct Way<'r> {
     run: &'r Run,
     reader: (String, u16),
+    /// One for each topic that the job reads.
+    roads: Vec<Road>,
+}
+/// The topics on the way to one that the job reads.
+struct Road {
     legs: Vec<Leg>,
     /// By leg: where each event stands.
     places: Vec<BTreeMap<u32, Place>>,
@@ -55,7 +60,8 @@ fn legs(scenario: &Scenario, topic: u16) -> Vec<Leg> {
         let job = scenario.jobs.iter().position(|j| j.nodes.iter().any(|n| writes(&n.kind)));
         let reads = |job: usize| {
             scenario.jobs[job].nodes.iter().find_map(|n| match &n.kind {
-                NodeKind::Source { topic, .. } => Some(topic.0),
+                // Of several topics before the last the first is followed.
+                NodeKind::Source { topics, .. } => topics.first().map(|t| t.0),
                 _ => None,
             })
         };
@@ -74,23 +80,32 @@ fn legs(scenario: &Scenario, topic: u16) -> Vec<Leg> {
 
 impl<'r> Way<'r> {
     pub(super) fn new(run: &'r Run, plan: &AggregatePlan, journey: &Journey, end: &Evidence<'_>) -> Self {
-        let legs = legs(&run.scenario, plan.source.0);
         let events = |ghost: Ghost| run.seen.judge.members.events(ghost);
-        let places = legs.iter().map(|leg| journey.places(leg.topic, end, events)).collect();
+        let road = |topic: &u16| {
+            let legs = legs(&run.scenario, *topic);
+            let places = legs.iter().map(|leg| journey.places(leg.topic, end, events)).collect();
+            Road { legs, places }
+        };
         let reader = (format!("job {}", run.scenario.jobs[usize::from(plan.job)].name), plan.job);
-        Self { run, reader, legs, places }
+        Self { run, reader, roads: plan.source.0.iter().map(road).collect() }
+    }
+    /// The road that an event came.
+    fn road(&self, event: u32) -> Option<&Road> {
+        let came = |road: &&Road| road.places.iter().any(|places| places.contains_key(&event));
+        self.roads.iter().find(came).or(self.roads.first())
     }
     /// Where an event stands in the topic that the job reads, and in the one before.
     pub(super) fn last(&self, event: u32) -> Option<&Place> {
-        self.places.last()?.get(&event)
+        self.road(event)?.places.last()?.get(&event)
     }
     pub(super) fn before(&self, event: u32) -> Option<&Place> {
-        let at = self.places.len().checked_sub(2)?;
-        self.places[at].get(&event)
+        let places = &self.road(event)?.places;
+        places[places.len().checked_sub(2)?].get(&event)
     }
     /// The name of the topic before the one that the job reads.
-    pub(super) fn name_before(&self) -> Option<&str> {
-        self.legs.len().checked_sub(2).map(|at| self.legs[at].name.as_str())
+    pub(super) fn name_before(&self, event: u32) -> Option<&str> {
+        let legs = &self.road(event)?.legs;
+        legs.len().checked_sub(2).map(|at| legs[at].name.as_str())
     }
     pub(super) fn time(&self, event: u32) -> Option<i64> {
         self.last(event).map(|place| place.time)
@@ -104,11 +119,12 @@ impl<'r> Way<'r> {
         let mut waits = Vec::new();
         let mut since = SimTime(sent_ms * 1_000_000);
         let mut place = None;
-        for (i, leg) in self.legs.iter().enumerate() {
-            let Some(at) = self.places[i].get(&event) else { break };
+        let Some(Road { legs, places }) = self.road(event) else { return (waits, place) };
+        for (i, leg) in legs.iter().enumerate() {
+            let Some(at) = places[i].get(&event) else { break };
             let text = match i {
                 0 => format!("on the way into {}", leg.name),
-                _ => format!("in {}, for {}", self.legs[i - 1].name, leg.writer),
+                _ => format!("in {}, for {}", legs[i - 1].name, leg.writer),
             };
             self.push(&mut waits, text, since, at.appended, leg.job);
             if at.readable > at.appended {
@@ -121,9 +137,9 @@ impl<'r> Way<'r> {
         (waits, place.filter(|_| self.last(event).is_some()))
     }
     /// From there until the job took it.
-    pub(super) fn until_taken(&self, waits: &mut Vec<Wait>, last: Option<&Place>, taken: SimTime) {
+    pub(super) fn until_taken(&self, event: u32, waits: &mut Vec<Wait>, last: Option<&Place>, taken: SimTime) {
         let (reader, job) = &self.reader;
-        let name = self.legs.last().map_or("", |l| l.name.as_str());
+        let name = self.road(event).and_then(|road| road.legs.last()).map_or("", |l| l.name.as_str());
         let from = last.map_or(taken, |place| place.readable).min(taken);
         self.push(waits, format!("in {name}, for {reader}"), from, taken, Some(*job));
     }

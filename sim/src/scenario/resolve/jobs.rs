@@ -1,6 +1,7 @@
 //! Jobs: every name looked up, columns numbered, the graph in order.
 
 mod columns;
+mod sources;
 mod tables;
 mod windows;
 
@@ -8,14 +9,13 @@ use super::{At, Resolver, machine};
 use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload};
 use crate::scenario::keys::{Config, Profile, Setting, Side, against_transactions};
 use crate::scenario::problem::{Problem, nearest};
-use crate::scenario::raw::{Generator, JobOperator, JobSink, JobSource, OperatorKind, ResumedState};
+use crate::scenario::raw::{JobOperator, JobSink, OperatorKind, ResumedState};
 use crate::scenario::target::Names;
 use At::{Item, Key};
 use columns::Stream;
 use model::base::{Millis, Nanos};
-use model::flink::runtime::graph::{Alignment, KeyColumn, Watermarks};
+use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::{DeduplicateConfig, JoinConfig, LateFilterConfig, OperatorConfig, WindowConfig};
-use model::flink::source::Strategy;
 use std::collections::BTreeMap;
 
 const fn ms(time: Nanos) -> Millis {
@@ -86,7 +86,11 @@ impl Resolver<'_> {
             let mut place: BTreeMap<&str, usize> = BTreeMap::new();
             for node in order {
                 let built = match node {
-                    Part::Source(n) => self.source(i, n, &job.sources[n], names, &topics, &config),
+                    Part::Source(n) => {
+                        let source = &job.sources[n];
+                        let built = self.source(i, n, source, names, &topics, &config);
+                        built.map(|node| sources::behind(node, source, &config, &mut graph))
+                    }
                     Part::Operator(n) => {
                         let built = self.operator(i, n, &job.operators[n], &graph, &place, &config);
                         built.and_then(|node| {
@@ -227,81 +231,13 @@ impl Resolver<'_> {
         for (n, sink) in job.sinks.iter().enumerate() {
             let Some(topic) = &sink.topic else { continue };
             let read = raw.readers.iter().any(|r| r.topics.is_empty() || r.topics.contains(topic))
-                || raw.jobs.iter().any(|j| j.sources.iter().any(|s| s.topic == *topic))
+                || raw.jobs.iter().any(|j| j.sources.iter().any(|s| s.topics().any(|t| t == topic)))
                 || raw.gatekeepers.iter().any(|g| g.input == *topic);
             if !read {
                 let path = [Key("jobs"), Item(i), Key("sinks"), Item(n), Key("topic")];
                 self.advise(&path, format!("nobody reads `{topic}`"), "add a reader of the topic");
             }
         }
-    }
-
-    fn source(
-        &mut self,
-        job: usize,
-        n: usize,
-        source: &JobSource,
-        names: &Names<'_>,
-        topics: &BTreeMap<u16, Vec<Column>>,
-        job_config: &Config,
-    ) -> Option<JobNode> {
-        let path = |key| [Key("jobs"), Item(job), Key("sources"), Item(n), Key(key)];
-        let topic = self.note(&path("topic"), names.topic(&source.topic))?;
-        let mut defaults = Config::defaults(Side::Source);
-        // KafkaSourceBuilder: from the beginning (`OffsetsInitializer.earliest()`), offsets are committed by checkpoints.
-        defaults.set_default("auto.offset.reset", Setting::Word("earliest"));
-        defaults.set_default("enable.auto.commit", Setting::Flag(false));
-        let grouped = super::group_of(&source.config).is_some();
-        defaults.set_default("commit.offsets.on.checkpoint", Setting::Flag(grouped));
-        let config = self.config(&path("config"), defaults, &source.config);
-        let group = names.groups.iter().position(|g| **g == *config.text("group.id")).map(|g| g as u32);
-        if group.is_none() && (config.flag("enable.auto.commit") || config.flag("commit.offsets.on.checkpoint")) {
-            self.advise(&path("config"), "offsets are committed for a group", "KafkaSourceBuilder demands `group.id`");
-        }
-        let Some(columns) = topics.get(&topic.0).cloned() else {
-            self.say(
-                &path("topic"),
-                format!("nobody writes `{}`: no application, no gatekeeper and no job before this one", source.topic),
-            );
-            return None;
-        };
-        let watermarks = source.watermark.as_ref().map(|w| {
-            let strategy = match w.generator {
-                Generator::Bounded => Strategy::Bounded(ms(w.bound.0)),
-                Generator::Sql => Strategy::Sql(ms(w.bound.0)),
-            };
-            // `table.exec.source.idle-timeout` is SQL's, and a table's own goes before it.
-            let of_job = Some(job_config.ms("table.exec.source.idle-timeout")).filter(|t| *t > Millis::ZERO);
-            let idle = w.idle.map(|i| ms(i.0)).or(of_job.filter(|_| w.generator == Generator::Sql));
-            let group = |name: &str| {
-                let names = self.raw.jobs[job]
-                    .sources
-                    .iter()
-                    .filter_map(|s| Some(&s.watermark.as_ref()?.alignment.as_ref()?.group));
-                names.into_iter().position(|n| n == name).unwrap_or_default() as u16
-            };
-            let alignment = w.alignment.as_ref().map(|a| Alignment {
-                group: group(&a.group),
-                max_drift: ms(a.max_drift.0),
-                update_interval: ms(a.update_interval.0).max(Millis(1)),
-            });
-            let interval = job_config.ms("pipeline.auto-watermark-interval");
-            Watermarks { strategy, idle_timeout: idle, interval, alignment }
-        });
-        let until = source.until.clone();
-        let partitions = names.topics[usize::from(topic.0)].1;
-        if until.as_ref().is_some_and(|until| until.len() != usize::from(partitions)) {
-            self.say(&path("until"), format!("`{}` has {partitions} partitions: one offset each", source.topic));
-        }
-        Some(JobNode {
-            name: source.name.clone(),
-            kind: NodeKind::Source { topic, config, watermarks, until, replays: source.replay, group },
-            input: None,
-            parallelism: job_config.int("parallelism.default") as u16,
-            record: source.record.0,
-            columns,
-            call: None,
-        })
     }
 
     fn operator(

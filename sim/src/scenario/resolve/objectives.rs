@@ -38,8 +38,11 @@ impl Writers<'_> {
             let sinks = self.jobs.iter().flat_map(|job| job.nodes.iter().map(move |node| (job, node)));
             let mut all = Some(BTreeSet::new());
             for (job, node) in sinks.filter(|(_, node)| matches!(node.kind, NodeKind::Lake(lake) if lake == at)) {
-                let topic = node.input.and_then(|input| source_of(job, input));
-                let origins = topic.and_then(|topic| self.origins(topic, &mut Vec::new()));
+                let topics = node.input.and_then(|input| sources_of(job, input));
+                let origins = |all: BTreeSet<u16>, t: &TopicId| {
+                    Some(all.into_iter().chain(self.origins(t.0, &mut Vec::new())?).collect())
+                };
+                let origins = topics.and_then(|topics| topics.iter().try_fold(BTreeSet::new(), origins));
                 all = all.zip(origins).map(|(mut all, origins)| {
                     all.extend(origins.into_iter().map(|origin| (origin, false)));
                     all
@@ -67,20 +70,25 @@ impl Writers<'_> {
         for job in self.jobs {
             for sink in job.nodes.iter().filter(|n| matches!(&n.kind, NodeKind::Sink { topic: t, .. } if t.0 == topic))
             {
-                found.extend(self.origins(source_of(job, sink.input?)?, above)?);
+                for topic in sources_of(job, sink.input?)? {
+                    found.extend(self.origins(topic.0, above)?);
+                }
             }
         }
         above.pop();
         Some(found)
     }
 }
-/// The topic whose rows come out of a node, each as it was; `None` if an operator makes others of them.
-fn source_of(job: &Job, mut from: (usize, bool)) -> Option<u16> {
+/// The topics whose rows come out of a node, each as it was; `None` if an operator makes others of them.
+fn sources_of(job: &Job, mut from: (usize, bool)) -> Option<&[TopicId]> {
     loop {
         let node = &job.nodes[from.0];
         match &node.kind {
-            NodeKind::Source { topic, .. } => return Some(topic.0),
-            NodeKind::Operator(OperatorConfig::Map(_) | OperatorConfig::Deduplicate(_), _) => from = node.input?,
+            NodeKind::Source { topics, .. } => return Some(topics),
+            NodeKind::Operator(
+                OperatorConfig::Map(_) | OperatorConfig::Deduplicate(_) | OperatorConfig::Assign(_),
+                _,
+            ) => from = node.input?,
             _ => return None,
         }
     }

@@ -3,7 +3,7 @@
 use super::super::graph::{Alignment, SourceConfig};
 use super::super::rpc::OperatorEvent;
 use super::job::{JobMaster, Want};
-use crate::base::Millis;
+use crate::base::{Fixes, Millis};
 use crate::flink::source::AlignmentGroup;
 
 /// The coordinator's part of one source.
@@ -13,12 +13,17 @@ pub struct Aligning {
     reports: AlignmentGroup,
     /// The next announcement; none before the coordinator has started.
     next: Option<Millis>,
+    /// Its readers know that no more splits come, as those of a bounded source do from the start: they are told no limit (A4;
+    /// FLINK-37670, open in 1.20.5). Their reports count.
+    complete: bool,
+    fixes: Fixes,
 }
 impl Aligning {
     /// Of a source, if it is aligned.
-    pub fn of(source: &SourceConfig) -> Option<Self> {
+    pub fn of(source: &SourceConfig, fixes: Fixes) -> Option<Self> {
         let config = source.watermarks?.alignment?;
-        Some(Self { config, reports: AlignmentGroup::new(config.max_drift), next: None })
+        let reports = AlignmentGroup::new(config.max_drift, fixes);
+        Some(Self { config, reports, next: None, complete: source.until.is_some(), fixes })
     }
     /// A subtask reports.
     pub fn report(&mut self, subtask: u32, watermark: i64) {
@@ -30,7 +35,7 @@ impl Aligning {
     }
     /// The coordinator starts, or is made anew by a global failover: it knows of no report. Those of a regional one stay.
     fn start(&mut self, now: Millis) {
-        self.reports = AlignmentGroup::new(self.config.max_drift);
+        self.reports = AlignmentGroup::new(self.config.max_drift, self.fixes);
         self.next = Some(now + self.config.update_interval);
     }
 }
@@ -55,7 +60,10 @@ impl JobMaster {
                 continue;
             }
             aligning.next = Some(now + aligning.config.update_interval);
-            let group = aligning.config.group;
+            let (group, complete) = (aligning.config.group, aligning.complete);
+            if complete {
+                continue;
+            }
             let of_group = self.enumerators.iter().filter_map(|e| e.aligning.as_ref());
             let of_group = of_group.filter(|a| a.config.group == group);
             let Some(limit) = of_group.filter_map(|a| a.reports.announce().map(|(limit, _)| limit)).min() else {

@@ -3,7 +3,7 @@
 use super::super::graph::SourceConfig;
 use super::super::rpc::OperatorEvent;
 use super::alignment::Aligning;
-use crate::base::TopicPartition;
+use crate::base::{Fixes, TopicPartition};
 use crate::flink::checkpoint::events::CoordinatorEvents;
 use crate::flink::kafka::split_owner;
 use std::collections::BTreeSet;
@@ -25,10 +25,10 @@ pub struct Enumerator {
 }
 impl Enumerator {
     /// An enumerator that has given nothing yet, for readers of which none is there yet.
-    pub fn new(vertex: u16, parallelism: u16, config: &Arc<SourceConfig>) -> Self {
+    pub fn new(vertex: u16, parallelism: u16, config: &Arc<SourceConfig>, fixes: Fixes) -> Self {
         let parallelism = u32::from(parallelism);
         let events = CoordinatorEvents::unready(parallelism);
-        let aligning = Aligning::of(config);
+        let aligning = Aligning::of(config, fixes);
         Self { vertex, parallelism, config: Arc::clone(config), assigned: BTreeSet::new(), events, aligning }
     }
     fn owned(&self, subtask: u32) -> Vec<TopicPartition> {

@@ -6,7 +6,7 @@ use super::super::ids::{AttemptId, ChannelId, JobId, ResourceId, SubtaskId};
 use super::super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
 use super::super::state::State;
 use super::enumerator::Enumerator;
-use crate::base::{Addr, Event, Millis, Stream};
+use crate::base::{Addr, Event, Fixes, Millis, Stream};
 use crate::flink::barrier::Barrier;
 use crate::flink::checkpoint::events::Ticket;
 use crate::flink::checkpoint::{self, CheckpointCoordinator, CheckpointId, Completed, TaskIndex};
@@ -137,7 +137,7 @@ pub struct JobMaster {
 
 impl JobMaster {
     /// A job before its submission. Attempts count from `first`: those of the next JobManager are others.
-    pub fn new(id: JobId, graph: Arc<JobGraph>, first: u32, retains: bool, random: Stream) -> Self {
+    pub fn new(id: JobId, graph: Arc<JobGraph>, first: u32, retains: bool, random: Stream, fixes: Fixes) -> Self {
         let parallelism = graph.vertices.iter().map(|v| u32::from(v.parallelism)).collect();
         let edge = |e: &JobEdge| Edge {
             from: usize::from(e.from),
@@ -152,7 +152,7 @@ impl JobMaster {
             .iter()
             .zip(0u16..)
             .filter_map(|(v, number)| match &v.chain.first()?.kind {
-                Kind::Source(source) => Some(Enumerator::new(number, v.parallelism, source)),
+                Kind::Source(source) => Some(Enumerator::new(number, v.parallelism, source, fixes)),
                 _ => None,
             })
             .collect();

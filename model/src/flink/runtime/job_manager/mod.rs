@@ -173,6 +173,7 @@ impl JobManager {
                 first,
                 config.submission(JobId(number)).retain,
                 cx.stream(&format!("job {number}")),
+                cx.fixes,
             ),
             beats: beats(&format!("heartbeats of job {number}")),
         };

@@ -3,6 +3,7 @@
 use super::super::graph::KeyColumn;
 use crate::base::Millis;
 use crate::flink::operator::{Assigner, Slices};
+use crate::flink::source::Strategy;
 
 /// How a column is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +134,18 @@ pub struct LateFilterConfig {
     pub size: Option<Millis>,
 }
 
+/// Watermarks that are made behind a source, of all rows that a subtask is given: `WATERMARK FOR` that the plan does not push
+/// into the source (4.7), or `assignTimestampsAndWatermarks`. Watermarks from above end here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AssignConfig {
+    /// How; it decides which operator it is.
+    pub strategy: Strategy,
+    /// `table.exec.source.idle-timeout`, `withIdleness`.
+    pub idle_timeout: Option<Millis>,
+    /// `pipeline.auto-watermark-interval`.
+    pub interval: Millis,
+}
+
 /// An operator as the graph names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorConfig {
@@ -152,4 +165,6 @@ pub enum OperatorConfig {
     SqlWindow(SqlWindowConfig),
     /// See [`LateFilterConfig`].
     LateFilter(LateFilterConfig),
+    /// See [`AssignConfig`].
+    Assign(AssignConfig),
 }

@@ -1,5 +1,6 @@
 //! What stands in a chain between source and sink.
 
+mod assign;
 mod config;
 mod deduplicate;
 mod join;
@@ -9,12 +10,14 @@ mod sql_window;
 mod window;
 
 pub use config::{
-    Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, LateFilterConfig, OperatorConfig, SqlWindowConfig,
-    SqlWindows, WindowConfig,
+    AssignConfig, Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, LateFilterConfig, OperatorConfig,
+    SqlWindowConfig, SqlWindows, WindowConfig,
 };
 pub use keyed::{KeyGroups, KeyedState};
 
 use crate::base::{Fixes, Ghost, Millis, Row};
+use crate::flink::watermark::Signal;
+use assign::Assign;
 use deduplicate::Deduplicate;
 use join::Join;
 use keyed::OfKeys;
@@ -32,6 +35,8 @@ pub struct Handed {
     pub late: Vec<Row>,
     /// Which of `rows` were made of many: place, and the ghosts of those. They get a ghost of their own before they go on.
     pub folds: Vec<(usize, Arc<[Ghost]>)>,
+    /// About event time: each goes behind so many of `rows`.
+    pub signals: Vec<(usize, Signal)>,
 }
 impl Handed {
     /// Makes room.
@@ -39,6 +44,7 @@ impl Handed {
         self.rows.clear();
         self.late.clear();
         self.folds.clear();
+        self.signals.clear();
     }
 }
 
@@ -61,6 +67,8 @@ pub enum Operator {
     SqlWindow(Box<SqlWindow>),
     /// See [`LateFilterConfig`]; keeps nothing.
     LateFilter(LateFilter),
+    /// See [`AssignConfig`]; keeps nothing.
+    Assign(Box<Assign>),
 }
 impl Operator {
     /// Starts it with what its predecessors had snapshotted, as far as the keys are its own.
@@ -83,19 +91,40 @@ impl Operator {
             OperatorConfig::Filter(condition) => Self::Filter(*condition),
             OperatorConfig::Map(columns) => Self::Map(*columns),
             OperatorConfig::Join(config) => Self::Join(Box::new(Join::new(config, groups, of!(Join)))),
-            OperatorConfig::Window(config) => Self::Window(Box::new(Window::new(config, groups, of!(Window)))),
+            OperatorConfig::Window(config) => Self::Window(Box::new(Window::new(config, groups, of!(Window), fixes))),
             OperatorConfig::Deduplicate(config) => {
                 Self::Deduplicate(Box::new(Deduplicate::new(config, groups, of!(Deduplicate))))
             }
             OperatorConfig::LocalWindow(config) => match config.windows {
-                SqlWindows::Sliced(slices) => Self::LocalWindow(Box::new(LocalWindow::new(config, slices))),
+                SqlWindows::Sliced(slices) => Self::LocalWindow(Box::new(LocalWindow::new(config, slices, fixes))),
                 SqlWindows::Session { .. } => unreachable!("sessions have no local aggregate"),
             },
             OperatorConfig::SqlWindow(config) => {
                 Self::SqlWindow(Box::new(SqlWindow::new(config, groups, of!(Sliced), of!(Sessions), fixes)))
             }
             OperatorConfig::LateFilter(config) => Self::LateFilter(LateFilter::new(*config)),
+            OperatorConfig::Assign(config) => Self::Assign(Box::new(Assign::new(config, fixes))),
         }
+    }
+    /// It is open: its timers begin.
+    pub fn open(&mut self, now: Millis) {
+        if let Self::Assign(assign) = self {
+            assign.open(now);
+        }
+    }
+    /// When its timer of processing time is due.
+    pub fn deadline(&self) -> Option<Millis> {
+        if let Self::Assign(assign) = self { assign.deadline() } else { None }
+    }
+    /// Its timer, if it is due: what it says of event time. `clock` stands while the task is held up.
+    pub fn timer(&mut self, now: Millis, clock: Millis, out: &mut Vec<Signal>) {
+        if let Self::Assign(assign) = self {
+            assign.timer(now, clock, out);
+        }
+    }
+    /// What goes on of a signal from above besides what it makes of a watermark: all, but where event time begins anew.
+    pub fn signal(&mut self, signal: Signal) -> [Option<Signal>; 2] {
+        if let Self::Assign(assign) = self { assign.signal(signal) } else { [Some(signal), None] }
     }
     /// Takes rows in order; what comes of them goes behind `out`. `now` is processing time.
     pub fn rows(&mut self, rows: &[Row], now: Millis, out: &mut Handed) {
@@ -110,6 +139,7 @@ impl Operator {
             Self::LocalWindow(window) => window.rows(rows),
             Self::SqlWindow(window) => window.rows(rows),
             Self::LateFilter(filter) => filter.rows(rows, &mut out.rows),
+            Self::Assign(assign) => assign.rows(rows, now, out),
         }
     }
     /// Event time has come this far: timers fire, and what they give goes behind `out`. Gives how far event time is behind the
@@ -121,7 +151,7 @@ impl Operator {
             Self::LocalWindow(window) => window.watermark(watermark, out),
             Self::SqlWindow(window) => return window.watermark(watermark, out),
             Self::LateFilter(filter) => filter.watermark(watermark),
-            Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) => {}
+            Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) | Self::Assign(_) => {}
         }
         watermark
     }
@@ -140,7 +170,15 @@ impl Operator {
             Self::Window(window) => Some(window.clock()),
             Self::SqlWindow(window) => Some(window.clock()),
             Self::LateFilter(filter) => Some(filter.clock()),
-            Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) | Self::LocalWindow(_) => None,
+            Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) | Self::LocalWindow(_) | Self::Assign(_) => None,
+        }
+    }
+    /// The watermark of its timers, by which windows fire; the least before the first of the attempt. For the judge alone.
+    pub const fn timers(&self) -> i64 {
+        match self {
+            Self::Window(window) => window.clock(),
+            Self::SqlWindow(window) => window.timers(),
+            _ => i64::MIN,
         }
     }
     /// The ghosts of the rows that its open windows hold. For the judge alone.
@@ -149,13 +187,13 @@ impl Operator {
             Self::Window(window) => window.held(),
             Self::LocalWindow(window) => window.held(),
             Self::SqlWindow(window) => window.held(),
-            Self::Filter(_) | Self::Map(_) | Self::Join(_) | Self::Deduplicate(_) | Self::LateFilter(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
     /// What a checkpoint keeps of it; `None` of an operator without state.
     pub fn snapshot(&self, now: Millis) -> Option<Arc<KeyedState>> {
         match self {
-            Self::Filter(_) | Self::Map(_) | Self::LocalWindow(_) | Self::LateFilter(_) => None,
+            Self::Filter(_) | Self::Map(_) | Self::LocalWindow(_) | Self::LateFilter(_) | Self::Assign(_) => None,
             Self::Join(join) => Some(Arc::new(join.snapshot())),
             Self::Window(window) => Some(Arc::new(window.snapshot())),
             Self::Deduplicate(deduplicate) => Some(Arc::new(deduplicate.snapshot(now))),

@@ -4,8 +4,8 @@
 use super::Handed;
 use super::config::{SqlWindowConfig, SqlWindows};
 use super::keyed::{KeyGroups, KeyedState, OfKeys};
-use super::window::{Sum, firing};
-use crate::base::{EventTime, Fixes, Ghost, Row, Span};
+use super::window::{Sum, Taken, firing};
+use crate::base::{EventTime, Fix, Fixes, Ghost, Row, Span};
 use crate::flink::operator::{
     LocalWindowAggregate, Pane, Partial, SessionAggregate, Slices, WindowAggregate, WindowAggregateState, WindowState,
 };
@@ -28,10 +28,11 @@ pub struct LocalWindow {
     config: SqlWindowConfig,
     aggregate: LocalWindowAggregate<i64, Sum>,
     partials: Vec<Partial<i64, Sum>>,
+    fixes: Fixes,
 }
 impl LocalWindow {
-    pub(super) fn new(config: &SqlWindowConfig, slices: Slices) -> Self {
-        Self { config: config.clone(), aggregate: LocalWindowAggregate::new(slices), partials: Vec::new() }
+    pub(super) fn new(config: &SqlWindowConfig, slices: Slices, fixes: Fixes) -> Self {
+        Self { config: config.clone(), aggregate: LocalWindowAggregate::new(slices), partials: Vec::new(), fixes }
     }
     pub(super) fn rows(&mut self, rows: &[Row]) {
         for row in rows {
@@ -40,10 +41,19 @@ impl LocalWindow {
         }
     }
     pub(super) fn watermark(&mut self, watermark: i64, out: &mut Handed) {
+        if !self.fixes.has(Fix::FlushBeforeWatermark) {
+            // What the watermark before has completed.
+            self.hand_on(out);
+            self.aggregate.watermark(watermark, &mut self.partials);
+            return;
+        }
         self.aggregate.watermark(watermark, &mut self.partials);
         self.hand_on(out);
     }
     pub(super) fn before_barrier(&mut self, out: &mut Handed) {
+        if !self.fixes.has(Fix::LocalFlushesBeforeBarrier) {
+            return;
+        }
         self.aggregate.before_barrier(&mut self.partials);
         self.hand_on(out);
     }
@@ -77,6 +87,7 @@ pub struct SqlWindow {
     groups: KeyGroups,
     windows: Windows,
     panes: Vec<Pane<i64, Sum>>,
+    taken: Taken,
 }
 impl SqlWindow {
     pub(super) fn new(
@@ -95,11 +106,14 @@ impl SqlWindow {
                 Windows::Sessions(SessionAggregate::restore(gap, sessions.iter().copied(), own, fixes))
             }
         };
-        Self { config: config.clone(), groups, windows, panes: Vec::new() }
+        Self { config: config.clone(), groups, windows, panes: Vec::new(), taken: Taken::new(fixes) }
     }
     /// Rows, or the partial results of local aggregates. What is late is dropped.
     pub(super) fn rows(&mut self, rows: &[Row]) {
         for row in rows {
+            if !self.taken.next() {
+                continue;
+            }
             match &mut self.windows {
                 Windows::Sliced(windows) if self.config.two_phase => {
                     let [slice, key, sum, count] = row.cols;
@@ -134,6 +148,13 @@ impl SqlWindow {
     pub(super) const fn clock(&self) -> i64 {
         match &self.windows {
             Windows::Sliced(windows) => windows.clock(),
+            Windows::Sessions(windows) => windows.clock(),
+        }
+    }
+    /// The watermark of its timers.
+    pub(super) const fn timers(&self) -> i64 {
+        match &self.windows {
+            Windows::Sliced(windows) => windows.timers(),
             Windows::Sessions(windows) => windows.clock(),
         }
     }
@@ -179,7 +200,7 @@ mod tests {
     #[test]
     fn partial_results_leave_before_a_barrier_or_with_their_watermark_and_make_a_window_together() {
         let config = config(TUMBLE, true);
-        let mut local = LocalWindow::new(&config, Slices::Tumble { size: 10 });
+        let mut local = LocalWindow::new(&config, Slices::Tumble { size: 10 }, Fixes::ALL);
         let mut global = SqlWindow::new(&config, ALL, &[], &[], Fixes::ALL);
         let mut out = Handed::default();
         local.rows(&[row(7, 100, 5), row(7, 20, 9), row(8, 3, 12)]);

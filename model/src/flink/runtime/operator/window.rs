@@ -3,7 +3,7 @@
 use super::Handed;
 use super::config::WindowConfig;
 use super::keyed::{KeyGroups, KeyedState, OfKeys};
-use crate::base::{EventTime, Ghost, Row, Span};
+use crate::base::{EventTime, Fix, Fixes, Ghost, Row, Span};
 use crate::flink::operator::{Accumulator, Late, Pane, WindowOperator, WindowState};
 use crate::kafka::client::KeyHash;
 
@@ -31,6 +31,23 @@ impl Accumulator for Sum {
     }
 }
 
+/// Rows that a window has been given: each is taken, but by an operator that is planted to forget.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    rows: u32,
+    fixes: Fixes,
+}
+impl Taken {
+    pub(super) const fn new(fixes: Fixes) -> Self {
+        Self { rows: 0, fixes }
+    }
+    /// Whether the next row is taken.
+    pub(super) const fn next(&mut self) -> bool {
+        self.rows = self.rows.wrapping_add(1);
+        self.fixes.has(Fix::WindowsTakeRows) || !self.rows.is_multiple_of(100)
+    }
+}
+
 /// One subtask of the operator.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -38,16 +55,25 @@ pub struct Window {
     groups: KeyGroups,
     operator: WindowOperator<i64, Sum>,
     panes: Vec<Pane<i64, Sum>>,
+    taken: Taken,
 }
 impl Window {
-    pub(super) fn new(config: &WindowConfig, groups: KeyGroups, restored: &[&WindowState<i64, Sum>]) -> Self {
+    pub(super) fn new(
+        config: &WindowConfig,
+        groups: KeyGroups,
+        restored: &[&WindowState<i64, Sum>],
+        fixes: Fixes,
+    ) -> Self {
         let own = |key: &i64| groups.own(&config.key, *key);
         let states = restored.iter().copied();
-        let operator = WindowOperator::restore(config.assigner, config.lateness.0, states, own);
-        Self { config: config.clone(), groups, operator, panes: Vec::new() }
+        let operator = WindowOperator::restore(config.assigner, config.lateness.0, states, own, fixes);
+        Self { config: config.clone(), groups, operator, panes: Vec::new(), taken: Taken::new(fixes) }
     }
     pub(super) fn rows(&mut self, rows: &[Row], out: &mut Handed) {
         for row in rows {
+            if !self.taken.next() {
+                continue;
+            }
             let key = row.cols[self.config.key.column()];
             let value = self.config.sum.map_or(0, |column| row.cols[usize::from(column)]);
             if self.operator.element(&key, row.time.0, &(value, row.ghost), &mut self.panes) == Late(true) {
@@ -108,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_firing_is_a_row_and_late_rows_go_aside() {
-        let mut window = Window::new(&config(TUMBLING, 0), ALL, &[]);
+        let mut window = Window::new(&config(TUMBLING, 0), ALL, &[], Fixes::ALL);
         let mut out = Handed::default();
         window.rows(&[row(7, 100, 5), row(7, 20, 9), row(8, 3, 10)], &mut out);
         window.watermark(9, &mut out);
@@ -122,7 +148,7 @@ mod tests {
 
     #[test]
     fn within_the_lateness_each_late_row_fires_again_with_all() {
-        let mut window = Window::new(&config(TUMBLING, 5), ALL, &[]);
+        let mut window = Window::new(&config(TUMBLING, 5), ALL, &[], Fixes::ALL);
         let mut out = Handed::default();
         window.rows(&[row(7, 100, 5)], &mut out);
         window.watermark(9, &mut out);
@@ -138,7 +164,7 @@ mod tests {
         for (assigner, firings) in
             [(Assigner::Session { gap: 10 }, 40), (Assigner::Sliding { size: 10, slide: 5, offset: 0 }, 120)]
         {
-            let mut window = Window::new(&config(assigner, 0), ALL, &[]);
+            let mut window = Window::new(&config(assigner, 0), ALL, &[], Fixes::ALL);
             let mut out = Handed::default();
             window.rows(&(0..40).flat_map(|k| [row(k, 1, 3), row(k, 2, 8)]).collect::<Vec<_>>(), &mut out);
             let state = window.snapshot();
@@ -146,7 +172,8 @@ mod tests {
             let OfKeys::Window(state) = state.of else { panic!() };
             let mut out = Handed::default();
             for subtask in 0..3 {
-                Window::new(&config(assigner, 0), KeyGroups::new(subtask, 3, 128), &[&state]).watermark(100, &mut out);
+                Window::new(&config(assigner, 0), KeyGroups::new(subtask, 3, 128), &[&state], Fixes::ALL)
+                    .watermark(100, &mut out);
             }
             let sum: i64 = out.rows.iter().map(|r| r.cols[2]).sum();
             let times = if assigner.merging() { 1 } else { 2 };

@@ -14,6 +14,14 @@ impl Task {
             self.notes.push(Note::Reported(id, watermark));
         }
     }
+    /// There is nothing left to read: it says so at once, for its report stands when the task is gone (FLINK-35157).
+    pub(super) fn bound_nobody(&mut self) {
+        let id = self.id();
+        if let Some(time) = self.time.as_mut().filter(|time| time.aligns()) {
+            time.finish();
+            self.notes.extend(time.told().map(|watermark| Note::Reported(id, watermark)));
+        }
+    }
     /// The coordinator's limit.
     pub(super) fn align<W>(&mut self, limit: i64, cx: &mut Cx<'_, Message, W>) {
         self.time.iter_mut().for_each(|time| time.set_limit(limit));

@@ -6,7 +6,7 @@ use super::super::ids::{JobId, SubtaskId};
 use super::super::operator::Handed;
 use super::input::Taken;
 use super::{Link, Output, SLICE, Task, Turn};
-use crate::base::{Batch, Cx, Decision, Layer, Nanos, Offset, ProducerTag, Row, Shown, TopicPartition};
+use crate::base::{Batch, Cx, Decision, Layer, Millis, Nanos, Offset, Point, ProducerTag, Row, Shown, TopicPartition};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Signal;
 use crate::kafka::client::Slice;
@@ -32,6 +32,21 @@ impl Task {
         self.chained(operator).record.0 * rows as u64
     }
 
+    /// Where an operator is in the job's life. For the judge alone.
+    fn point(&self, operator: usize) -> Point {
+        let SubtaskId { job: JobId(job), vertex, index: subtask } = self.deployment.attempt.subtask;
+        Point {
+            job,
+            vertex,
+            operator: operator as u16,
+            subtask,
+            attempt: self.deployment.attempt.attempt,
+            restored: self.deployment.restored.as_ref().map_or(0, |r| r.checkpoint.0),
+            began: self.began.get(operator).copied().unwrap_or(i64::MIN),
+            last: self.last.0,
+        }
+    }
+
     // ---- a source
 
     pub(super) fn emit<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> Turn {
@@ -40,6 +55,7 @@ impl Task {
         if source.is_finished() {
             let cost = self.signal(Some((0, false)), Signal::Watermark(i64::MAX), cx);
             cx.work(Nanos(cost));
+            self.bound_nobody();
             self.finish(cx);
             return Turn::Again;
         }
@@ -65,14 +81,37 @@ impl Task {
     /// The periodic watermark of a source. False if it is not due.
     pub(super) fn emit_watermark<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {
         let time = self.time.as_mut().filter(|_| self.awaits.is_none() && !self.data_ended);
-        let Some(signals) = time.and_then(|time| time.fire(cx.millis())) else { return false };
+        let stood = self.standing.time(cx.fixes);
+        let Some(signals) = time.and_then(|time| Some(time.fire(cx.millis(), stood)?.to_vec())) else { return false };
         if !signals.is_empty() {
-            let signals = signals.to_vec();
             let cost = signals.into_iter().map(|signal| self.signal(Some((0, false)), signal, cx)).sum();
             cx.work(Nanos(cost));
         }
         self.pause_splits(cx);
         true
+    }
+
+    /// Timers of operators in processing time that are due. False if there are none.
+    pub(super) fn fire_timers<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {
+        let now = cx.millis();
+        if self.awaits.is_some() || self.data_ended || self.timers().is_none_or(|at| at > now) {
+            return false;
+        }
+        let clock = now - self.standing.time(cx.fixes);
+        let mut cost = 0;
+        for i in 0..self.chain.len() {
+            let Link::Operator(operator) = &mut self.chain[i] else { continue };
+            let mut signals = Vec::new();
+            operator.timer(now, clock, &mut signals);
+            cost += signals.into_iter().map(|signal| self.signal(Some((i, false)), signal, cx)).sum::<u64>();
+        }
+        cx.work(Nanos(cost));
+        true
+    }
+    /// When the next of them is.
+    pub(super) fn timers(&self) -> Option<Millis> {
+        let deadline = |link: &Link| if let Link::Operator(o) = link { o.deadline() } else { None };
+        self.chain.iter().filter_map(deadline).min()
     }
 
     /// A source stops behind the barrier that comes now. If it drains, event time ends before.
@@ -184,20 +223,23 @@ impl Task {
             match &mut self.chain[i] {
                 Link::Source => {}
                 Link::Operator(operator) => {
-                    if let Some(watermark) = operator.clock() {
-                        let SubtaskId { job: JobId(job), vertex, index: subtask } = self.deployment.attempt.subtask;
-                        let ghosts = rows.iter().map(|r| r.ghost).collect();
-                        let operator = i as u16;
-                        cx.decided(Decision { job, vertex, operator, subtask, watermark, rows: ghosts });
-                    }
+                    let clock = operator.clock();
                     let mut out = self.scratch.pop().unwrap_or_default();
                     operator.rows(rows, cx.millis(), &mut out);
-                    cost += self.hand_on(i, &mut out, cx);
+                    if let Some(watermark) = clock {
+                        let ghosts = rows.iter().map(|r| r.ghost).collect();
+                        cx.decided(Decision { at: self.point(i), watermark, rows: ghosts });
+                    }
+                    cost += self.hand_on(i, &mut out, false, cx);
                     out.clear();
                     self.scratch.push(out);
                 }
                 Link::Sink(sink) => {
                     let sink = *sink;
+                    if self.sinks[sink].may_write_again() {
+                        let ghosts = rows.iter().map(|r| r.ghost).collect();
+                        cx.decided(Decision { at: self.point(i), watermark: i64::MIN, rows: ghosts });
+                    }
                     self.sinks[sink].write(rows, cx.millis());
                     cx.wake_port(self.sink_port(sink), Some(cx.now));
                 }
@@ -208,18 +250,28 @@ impl Task {
         }
         cost
     }
-    /// What an operator has made goes on, and is shown.
-    fn hand_on<W>(&mut self, operator: usize, out: &mut Handed, cx: &mut Cx<'_, Message, W>) -> u64 {
-        for (row, members) in out.folds.drain(..) {
-            out.rows[row].ghost = cx.fold(members);
+    /// What an operator has made goes on, and is shown. `first`: the first watermark of the attempt made it.
+    fn hand_on<W>(&mut self, operator: usize, out: &mut Handed, first: bool, cx: &mut Cx<'_, Message, W>) -> u64 {
+        if !out.folds.is_empty() {
+            let at = self.point(operator);
+            for (row, members) in out.folds.drain(..) {
+                out.rows[row].ghost = cx.fold(members, at, first);
+            }
         }
-        let Handed { rows, late, .. } = &*out;
+        let Handed { rows, late, signals, .. } = &*out;
         if let Some(number) = self.chained(operator).shown
             && !rows.is_empty()
         {
             self.show(number, rows, cx);
         }
-        self.collect(Some((operator, false)), rows, cx) + self.collect(Some((operator, true)), late, cx)
+        let (mut cost, mut from) = (0, 0);
+        for (to, signal) in signals {
+            cost += self.collect(Some((operator, false)), &rows[from..*to], cx);
+            cost += self.signal(Some((operator, false)), *signal, cx);
+            from = *to;
+        }
+        cost += self.collect(Some((operator, false)), &rows[from..], cx);
+        cost + self.collect(Some((operator, true)), late, cx)
     }
     /// Event time has moved behind an operator, or on the input: operators first, then outputs. An operator's timers come
     /// before the watermark that fired them.
@@ -232,15 +284,18 @@ impl Task {
             if !takes {
                 continue;
             }
-            let mut on = signal;
-            if let Signal::Watermark(watermark) = signal {
+            let mut on = operator.signal(signal);
+            if let [Some(Signal::Watermark(watermark)), None] = on {
+                let first = operator.timers() == i64::MIN;
                 let mut out = self.scratch.pop().unwrap_or_default();
-                on = Signal::Watermark(operator.watermark(watermark, &mut out));
-                cost += self.hand_on(i, &mut out, cx);
+                on[0] = Some(Signal::Watermark(operator.watermark(watermark, &mut out)));
+                cost += self.hand_on(i, &mut out, first, cx);
                 out.clear();
                 self.scratch.push(out);
             }
-            cost += self.signal(Some((i, false)), on, cx);
+            for signal in on.into_iter().flatten() {
+                cost += self.signal(Some((i, false)), signal, cx);
+            }
         }
         for output in self.outputs.iter_mut().filter(|o| after.is_some_and(|(of, _)| o.after == of)) {
             output.signal(signal);
@@ -255,7 +310,7 @@ impl Task {
             let Link::Operator(operator) = &mut self.chain[i] else { continue };
             let mut out = self.scratch.pop().unwrap_or_default();
             operator.before_barrier(&mut out);
-            cost += self.hand_on(i, &mut out, cx);
+            cost += self.hand_on(i, &mut out, false, cx);
             out.clear();
             self.scratch.push(out);
         }
@@ -288,7 +343,7 @@ mod tests {
     use super::super::Reader;
     use super::*;
     use crate::base::{
-        Addr, Aside, Asides, Effect, EventTime, Fixes, Ghost, Incarnation, Millis, Port, ProcessId, SimTime, Streams,
+        Addr, Aside, Asides, Effect, EventTime, Fixes, Ghost, Incarnation, Port, ProcessId, SimTime, Streams,
     };
     use crate::flink::checkpoint::CheckpointId;
     use crate::flink::operator::Assigner;
@@ -426,15 +481,15 @@ mod tests {
         bench.rows(0, &[(1, 5), (4, 6), (2, 15)]);
         bench.watermark(0, 30);
         bench.watermark(1, 30);
-        let [Aside::Decided(decision), Aside::Fold(first, members), Aside::Fold(second, _)] = &bench.fresh.1.take()[..]
-        else {
+        let [Aside::Decided(decision), Aside::Fold(first), Aside::Fold(second)] = &bench.fresh.1.take()[..] else {
             panic!()
         };
-        assert_eq!((decision.watermark, decision.rows.len(), decision.vertex), (i64::MIN, 3, 1));
-        assert_eq!(**members, [Ghost::new(1), Ghost::new(4)]);
+        assert_eq!((decision.watermark, decision.rows.len(), decision.at.vertex), (i64::MIN, 3, 1));
+        assert_eq!(*first.members, [Ghost::new(1), Ghost::new(4)]);
+        assert_eq!((first.at, first.first, second.first), (decision.at, true, true));
         let sent = bench.sent();
         let Element::Rows(rows) = &sent[0] else { panic!() };
-        assert_eq!(rows.iter().map(|r| r.ghost).collect::<Vec<_>>(), [*first, *second]);
+        assert_eq!(rows.iter().map(|r| r.ghost).collect::<Vec<_>>(), [first.ghost, second.ghost]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use snapshot::Taking;
 use source::SourceReader;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use time::SourceTime;
+use time::{SourceTime, Standing};
 
 /// Ports of a task: its thread, its fetcher, and one for each sink.
 pub const PORTS: u16 = 8;
@@ -89,6 +89,10 @@ pub struct Task {
     source: Option<SourceReader>,
     /// The source's event time, if it makes watermarks.
     time: Option<SourceTime>,
+    /// How long its outputs have been full.
+    standing: Standing,
+    /// The watermark that each operator of the chain began with. For the judge alone.
+    began: Vec<i64>,
     /// Its inputs.
     pub inputs: Inputs,
     /// Their event time: all channels are those of one input (a union); no operator here has two.
@@ -143,7 +147,9 @@ impl Task {
             port,
             source: None,
             time: None,
-            valve: Valve::new(deployment.inputs.len()),
+            standing: Standing::default(),
+            began: Vec::new(),
+            valve: Valve::new(deployment.inputs.len(), cx.fixes),
             inputs: Inputs::new(&deployment.inputs, graph.checkpointing.map_or(Mode::Aligned, |c| c.mode), cx.fixes),
             snapshot: None,
             capture: None,
@@ -214,6 +220,8 @@ impl Task {
             let groups = graph.vertices[usize::from(edge.to)].max_parallelism;
             task.outputs.push(Output::new(edge, groups, channels));
         }
+        let clock = |link: &Link| if let Link::Operator(o) = link { o.clock() } else { None };
+        task.began = task.chain.iter().map(|link| clock(link).unwrap_or(i64::MIN)).collect();
         let behind = task.chain.len();
         for part in restored.into_iter().flat_map(|r| r.of(behind)) {
             if let OperatorState::Channels(state) = part {
@@ -226,13 +234,13 @@ impl Task {
     fn restore(&mut self, restored: &Restored) {
         for part in restored.operators.iter().flatten() {
             if let OperatorState::Splits(splits) = part {
-                self.add_splits(splits.clone());
+                self.add_splits(splits.clone(), true);
             }
         }
     }
-    fn add_splits(&mut self, splits: Vec<Split>) {
+    fn add_splits(&mut self, splits: Vec<Split>, restored: bool) {
         if let Some(time) = &mut self.time {
-            splits.iter().for_each(|split| time.add(split.tp));
+            splits.iter().for_each(|split| time.add(split.tp, restored));
         }
         if let Some(source) = &mut self.source {
             source.add_splits(splits);
@@ -359,6 +367,11 @@ impl Task {
         if !self.opened {
             self.opened = true;
             self.time.iter_mut().for_each(|time| time.opened(cx.millis()));
+            for link in &mut self.chain {
+                if let Link::Operator(operator) = link {
+                    operator.open(cx.millis());
+                }
+            }
             return Turn::Opened;
         }
         self.time_out_barrier(cx.millis());
@@ -377,7 +390,7 @@ impl Task {
         }
         self.report_watermark(cx.millis());
         let full = self.outputs.iter().any(Output::is_full);
-        self.time.iter_mut().for_each(|time| time.held_up(full, cx.millis()));
+        self.standing.held_up(full, cx.millis());
         if full {
             return Turn::Idle;
         }
@@ -388,7 +401,7 @@ impl Task {
             }
             return Turn::Idle;
         }
-        if self.emit_watermark(cx) {
+        if self.emit_watermark(cx) || self.fire_timers(cx) {
             return Turn::Again;
         }
         if self.source.is_some() { self.emit(cx) } else { self.process(cx) }
@@ -396,14 +409,12 @@ impl Task {
     /// Everything has been given, but no checkpoint has completed that was taken behind it: one that overtook the end of the data,
     /// or was given up, is none (FLIP-147, `finalCheckpointCompleted`).
     fn owes_last(&self) -> bool {
-        self.data_ended
-            && !self.last_done
-            && self.deployment.graph.checkpointing.is_some_and(|c| c.config.after_finish)
+        self.data_ended && !self.last_done && self.deployment.graph.checkpointing.is_some_and(|c| c.config.after_finish)
     }
     fn open<W>(&mut self, mail: Mail, cx: &mut Cx<'_, Message, W>) {
         match mail {
             Mail::Event(OperatorEvent::AddSplits(splits)) => {
-                self.add_splits(splits.into_iter().map(|(tp, next)| Split { tp, next }).collect());
+                self.add_splits(splits.into_iter().map(|(tp, next)| Split { tp, next }).collect(), false);
                 self.source.iter_mut().for_each(SourceReader::given);
                 cx.wake_port(self.fetcher(), Some(cx.now));
             }
@@ -480,7 +491,8 @@ impl Task {
         let full = held || self.awaits.is_some() || self.data_ended || self.outputs.iter().any(Output::is_full);
         let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
         let report = self.time.as_ref().and_then(SourceTime::report_at).filter(|_| !held);
-        let millis = [alignment, watermark, report].into_iter().flatten().min().map(SimTime::at);
+        let timers = self.timers().filter(|_| !full);
+        let millis = [alignment, watermark, timers, report].into_iter().flatten().min().map(SimTime::at);
         [self.next_flush, millis].into_iter().flatten().min()
     }
 }

@@ -16,12 +16,33 @@ pub struct SourceTime {
     update_interval: Option<Millis>,
     /// The next report to the coordinator.
     report_at: Option<Millis>,
-    /// How long the outputs have been full in all: the clock of idleness stands meanwhile (FLINK-35886).
+    signals: Vec<Signal>,
+}
+
+/// How long the outputs of a task have been full: the clock of idleness stands meanwhile (FLINK-35886).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing {
+    /// In all.
     stood: Millis,
     /// Since when they are.
-    stands: Option<Millis>,
-    fixes: Fixes,
-    signals: Vec<Signal>,
+    since: Option<Millis>,
+}
+impl Standing {
+    /// Whether the outputs are full.
+    pub fn held_up(&mut self, full: bool, now: Millis) {
+        match self.since {
+            None if full => self.since = Some(now),
+            Some(since) if !full => {
+                self.stood = self.stood + (now - since);
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+    /// By how much the clock is behind.
+    pub fn time(&self, fixes: Fixes) -> Millis {
+        if fixes.has(Fix::IdleClockStandsWhilePaused) { self.stood } else { Millis::ZERO }
+    }
 }
 impl SourceTime {
     /// A source without splits.
@@ -32,9 +53,6 @@ impl SourceTime {
             next: None,
             update_interval: config.alignment.map(|a| a.update_interval),
             report_at: None,
-            stood: Millis::ZERO,
-            stands: None,
-            fixes,
             signals: Vec::new(),
         }
     }
@@ -53,6 +71,10 @@ impl SourceTime {
         self.report_at = self.update_interval.map(|every| now + every);
         self.watermarks.report()
     }
+    /// What a report would tell.
+    pub fn told(&self) -> Option<i64> {
+        self.watermarks.report()
+    }
     /// The coordinator's limit.
     pub fn set_limit(&mut self, limit: i64) {
         self.watermarks.set_limit(limit);
@@ -69,34 +91,27 @@ impl SourceTime {
     pub fn split_waits(&self, split: &TopicPartition) -> bool {
         self.watermarks.split_waits(split)
     }
-    /// A split is assigned or restored.
-    pub fn add(&mut self, split: TopicPartition) {
-        self.watermarks.add(split);
+    /// A split is assigned, or `restored`.
+    pub fn add(&mut self, split: TopicPartition, restored: bool) {
+        self.watermarks.add(split, restored);
+    }
+    /// There is nothing left to read.
+    pub const fn finish(&mut self) {
+        self.watermarks.finish();
     }
     /// Records of a split have been emitted.
     pub fn records(&mut self, split: TopicPartition, times: impl Iterator<Item = i64>) {
         self.watermarks.records(&split, times);
     }
-    /// Whether the outputs are full.
-    pub fn held_up(&mut self, full: bool, now: Millis) {
-        match self.stands {
-            None if full => self.stands = Some(now),
-            Some(since) if !full => {
-                self.stood = self.stood + (now - since);
-                self.stands = None;
-            }
-            _ => {}
-        }
-    }
     /// When the next emission is due.
     pub const fn deadline(&self) -> Option<Millis> {
         self.next
     }
-    /// The periodic emission, if it is due. The next one comes a whole interval after it has run.
-    pub fn fire(&mut self, now: Millis) -> Option<&[Signal]> {
+    /// The periodic emission, if it is due; the clock of idleness is behind by so much. The next one comes a whole interval after
+    /// it has run.
+    pub fn fire(&mut self, now: Millis, stood: Millis) -> Option<&[Signal]> {
         self.next.filter(|at| *at <= now)?;
         self.next = Some(now + self.interval);
-        let stood = if self.fixes.has(Fix::IdleClockStandsWhilePaused) { self.stood } else { Millis::ZERO };
         self.signals.clear();
         self.watermarks.periodic(now - stood, &mut self.signals);
         Some(&self.signals)
@@ -114,8 +129,8 @@ mod tests {
             Watermarks { strategy, idle_timeout: Some(Millis(500)), interval: Millis(200), alignment: None },
             fixes,
         );
-        time.add(TopicPartition::new(0, 0));
-        time.add(TopicPartition::new(0, 1));
+        time.add(TopicPartition::new(0, 0), false);
+        time.add(TopicPartition::new(0, 1), false);
         time.opened(Millis(1000));
         time
     }
@@ -124,12 +139,12 @@ mod tests {
     fn it_emits_an_interval_after_it_last_did_once_every_split_has_a_record() {
         let mut time = time(Fixes::ALL);
         time.records(TopicPartition::new(0, 0), [100, 50].into_iter());
-        assert_eq!(time.fire(Millis(1199)), None);
+        assert_eq!(time.fire(Millis(1199), Millis::ZERO), None);
         assert_eq!(time.deadline(), Some(Millis(1200)));
-        assert_eq!(time.fire(Millis(1250)), Some(&[][..]));
+        assert_eq!(time.fire(Millis(1250), Millis::ZERO), Some(&[][..]));
         time.records(TopicPartition::new(0, 1), [70].into_iter());
         assert_eq!(time.deadline(), Some(Millis(1450)));
-        assert_eq!(time.fire(Millis(1450)), Some(&[Signal::Watermark(59)][..]));
+        assert_eq!(time.fire(Millis(1450), Millis::ZERO), Some(&[Signal::Watermark(59)][..]));
     }
 
     #[test]
@@ -137,13 +152,14 @@ mod tests {
         let run = |fixes| {
             let mut time = time(fixes);
             time.records(TopicPartition::new(0, 0), [100].into_iter());
+            let mut standing = Standing::default();
             for at in (1200..=1600).step_by(200) {
-                time.fire(Millis(at));
+                time.fire(Millis(at), standing.time(fixes));
             }
-            time.held_up(true, Millis(1600));
-            time.held_up(false, Millis(2600));
+            standing.held_up(true, Millis(1600));
+            standing.held_up(false, Millis(2600));
             time.records(TopicPartition::new(0, 0), [200].into_iter());
-            time.fire(Millis(2600)).map(<[Signal]>::to_vec)
+            time.fire(Millis(2600), standing.time(fixes)).map(<[Signal]>::to_vec)
         };
         assert_eq!(run(Fixes::ALL), Some(vec![]));
         assert_eq!(run(Fixes::ALL.without(Fix::IdleClockStandsWhilePaused)), Some(vec![Signal::Watermark(189)]));

@@ -90,6 +90,10 @@ impl Sink {
             _ => Self::Plain(Plain::new(config, cx)),
         }
     }
+    /// Whether what it has written may stand though the attempt comes to nothing.
+    pub const fn may_write_again(&self) -> bool {
+        matches!(self, Self::Plain(_) | Self::Upsert(_))
+    }
     /// Writes rows; the sink's own port has to run afterwards.
     pub fn write(&mut self, rows: &[Row], now: Millis) {
         match self {
