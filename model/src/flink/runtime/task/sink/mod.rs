@@ -107,7 +107,7 @@ impl Sink {
             Self::LakeCommitter(sink) => sink.flush(end, id, now),
             Self::Plain(sink) => sink.flush(end),
             Self::Upsert(sink) => sink.flush(),
-            Self::Transactional(sink) => sink.flush(),
+            Self::Transactional(sink) => sink.flush(end),
         }
     }
     /// Behind the barrier: what the checkpoint keeps. What goes on behind it has to be waited for as well.

@@ -32,7 +32,13 @@ impl Plain {
     pub(super) fn new<W>(config: &Arc<SinkConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
         let dice = |name| Dice::Stream(cx.stream(name));
         let producer = JavaProducer::new(&config.producer, cx.fixes, dice("sink network"), dice("sink records"));
-        Self { config: Arc::clone(config), producer: Box::new(producer), failed: false, fixes: cx.fixes, flushing: None }
+        Self {
+            config: Arc::clone(config),
+            producer: Box::new(producer),
+            failed: false,
+            fixes: cx.fixes,
+            flushing: None,
+        }
     }
     pub(super) fn write(&mut self, rows: &[Row], now: Millis) {
         for row in rows {
