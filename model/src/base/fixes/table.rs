@@ -656,4 +656,11 @@ pub const FIXES: &[FixInfo] = &[
         rule: "2.3",
         law: "scope (state)",
     },
+    FixInfo {
+        fix: Fix::NotificationCoversEarlier,
+        name: "notification-covers-earlier",
+        ticket: "planted",
+        rule: "N2",
+        law: "results, hanging",
+    },
 ];

@@ -141,7 +141,7 @@ impl Task {
         self.data_ended = true;
         self.outputs.iter_mut().for_each(Output::end_of_data);
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(true, self.last, cx.millis());
+            self.sinks[i].flush(true, self.last, cx.fixes, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
         let checkpointing = self.deployment.graph.checkpointing;
@@ -158,7 +158,7 @@ impl Task {
             return;
         }
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(true, self.last, cx.millis());
+            self.sinks[i].flush(true, self.last, cx.fixes, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
     }

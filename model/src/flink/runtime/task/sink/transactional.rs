@@ -217,6 +217,9 @@ impl Transactional {
         OperatorState::Sink(Arc::new(SinkState { writer, committer }))
     }
     pub(super) fn complete(&mut self, id: CheckpointId) {
+        if !self.fixes.has(Fix::NotificationCoversEarlier) {
+            self.committer.forget(|of| of < id);
+        }
         // Before FLINK-37605 the first notification behind the end of the input was for everything.
         let all = self.end == Some(Ending::Done) && !self.fixes.has(Fix::FinalCommittablesById);
         self.committer.complete(if all { CheckpointId(i64::MAX) } else { id });
@@ -224,7 +227,7 @@ impl Transactional {
     /// A checkpoint was given up: what it was to commit goes with the next (N5).
     pub(super) fn aborted(&mut self, id: CheckpointId) {
         if !self.fixes.has(Fix::AbortedCommittablesKept) {
-            self.committer.forget(id);
+            self.committer.forget(|of| of == id);
         }
     }
     pub(super) fn is_waiting(&self) -> bool {
