@@ -1,6 +1,6 @@
 //! Where a process dies around a checkpoint, against what its sink promises (flink.md 9): a table of outcomes, each by a fault that
-//! an event of the run arms, under every guarantee and for a table that is upserted into. P4, before the store write, is in
-//! `flink/crash.rs`, for it needs a crash point among the effects of one step; P14 is there too.
+//! an event of the run arms, under every guarantee and for a table that is upserted into; `snapshots/crash_points.snap` has it.
+//! P4, before the store write, is in `flink/crash.rs`, for it needs a crash point among the effects of one step; P14 is there too.
 #![allow(missing_docs, reason = "not a library")]
 
 use sim::host::Host;
@@ -261,7 +261,6 @@ fn each_point_has_the_outcome_that_its_guarantee_promises() {
         );
         all.push((point.name, cells, table));
     }
-    println!("{text}");
     for (name, [none, at_least, exactly], table) in &all {
         let is = |p: &str| name.starts_with(&format!("{p} "));
         // The issue is what flink.md says of a committable; without one there is nothing to lose once it is flushed.

@@ -243,8 +243,8 @@ pub enum Fix {
     AbortedCommittablesKept = 90,
     /// S7: a source's position in a checkpoint is behind the last record that it emitted; cleared: that it fetched. Planted.
     PositionOfEmitted = 91,
-    /// 7.3: a writer without transactions has everything acknowledged before its barrier goes on; cleared: the barrier goes at once,
-    /// as under NONE. Planted.
+    /// 7.3, 7.6: a writer without transactions, or into a table, has everything acknowledged before its barrier goes on; cleared: the
+    /// barrier goes at once, as under NONE. Planted.
     FlushBeforeBarrier = 92,
     /// 2.3: a channel whose barrier has come waits for the others; cleared: it goes on, under EXACTLY_ONCE too. Planted.
     BarrierBlocksChannel = 93,
@@ -281,6 +281,9 @@ pub enum Fix {
     FlushBeforeWatermark = 107,
     /// 4.3: a source's watermark is the least of its splits'; cleared: the greatest. Planted.
     LeastSplitCounts = 108,
+    /// N2: a notification is for all checkpoints up to its own; cleared: for its own alone, and what an aborted one had left is never
+    /// committed. Planted.
+    NotificationCoversEarlier = 109,
 }
 
 /// What stands behind a [`Fix`].

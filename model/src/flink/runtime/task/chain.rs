@@ -154,7 +154,13 @@ impl Task {
             }
             Some(Taken::Element(_, Element::Stop(id, drain))) => self.stop = Some((id, drain)),
             Some(Taken::Event) => self.resume(cx),
-            Some(Taken::End) => self.end(cx),
+            Some(Taken::End) => {
+                self.inputs_over = true;
+                // The last checkpoint's barrier goes between the end of the data and the end of the channel.
+                if !self.owes_last() {
+                    self.end(cx);
+                }
+            }
         }
         Turn::Again
     }
@@ -174,7 +180,7 @@ impl Task {
         self.data_ended = true;
         self.outputs.iter_mut().for_each(Output::end_of_data);
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(true, self.last, cx.millis());
+            self.sinks[i].flush(true, self.last, cx.fixes, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
         let checkpointing = self.deployment.graph.checkpointing;
@@ -186,8 +192,12 @@ impl Task {
     pub(super) fn end<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         self.ended = true;
         self.outputs.iter_mut().for_each(|o| o.event(&Buffer::End));
+        // A stop that does not drain ends no input: operators are not finished.
+        if self.stop.is_some_and(|(_, drain)| !drain) {
+            return;
+        }
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(true, self.last, cx.millis());
+            self.sinks[i].flush(true, self.last, cx.fixes, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
     }

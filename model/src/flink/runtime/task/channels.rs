@@ -83,7 +83,7 @@ impl Task {
         match barrier.kind {
             BarrierKind::Unaligned => {
                 let in_hand = self.inputs.in_hand();
-                let nothing_comes = self.inputs.channels.is_empty() || self.ended;
+                let nothing_comes = self.inputs.channels.is_empty() || self.inputs_over;
                 let capture = self.capture(barrier.id);
                 capture.input_done |= nothing_comes;
                 // The buffer in hand came before all else of its channel.

@@ -113,6 +113,8 @@ pub struct Task {
     ended_channels: BTreeSet<usize>,
     /// That checkpoint is complete.
     last_done: bool,
+    /// Whoever feeds it has finished, and everything from there is processed.
+    inputs_over: bool,
     /// Nothing is emitted and nothing ends before this savepoint is complete.
     awaits: Option<CheckpointId>,
     /// For the JobMaster.
@@ -159,6 +161,7 @@ impl Task {
             data_ended: false,
             ended_channels: BTreeSet::new(),
             last_done: false,
+            inputs_over: false,
             awaits: None,
             notes: Vec::new(),
             resumed: Vec::new(),
@@ -382,7 +385,8 @@ impl Task {
             return Turn::Again;
         }
         // Whoever feeds a task that is triggered itself has finished: what it has sent still comes before the barrier.
-        let behind_inputs = |mail: &Mail| matches!(mail, Mail::Trigger(..)) && self.source.is_none() && !self.ended;
+        let behind_inputs =
+            |mail: &Mail| matches!(mail, Mail::Trigger(..)) && self.source.is_none() && !self.inputs_over;
         let next = self.mails.iter().position(|mail| !behind_inputs(mail));
         if let Some(mail) = next.and_then(|next| self.mails.remove(next)) {
             self.open(mail, cx);
@@ -395,7 +399,7 @@ impl Task {
             return Turn::Idle;
         }
         if self.ended {
-            if self.awaits.is_none() && !self.owes_last() && self.outputs.iter().all(Output::is_drained) {
+            if self.awaits.is_none() && self.outputs.iter().all(Output::is_drained) {
                 self.close(ExecutionState::Finished, cx);
                 return Turn::Again;
             }
@@ -408,7 +412,7 @@ impl Task {
     }
     /// Everything has been given, but no checkpoint has completed that was taken behind it: one that overtook the end of the data,
     /// or was given up, is none (FLIP-147, `finalCheckpointCompleted`).
-    fn owes_last(&self) -> bool {
+    pub(super) fn owes_last(&self) -> bool {
         self.data_ended && !self.last_done && self.deployment.graph.checkpointing.is_some_and(|c| c.config.after_finish)
     }
     fn open<W>(&mut self, mail: Mail, cx: &mut Cx<'_, Message, W>) {
@@ -435,7 +439,7 @@ impl Task {
                 }
                 if self.awaits.take_if(|awaited| *awaited <= id).is_some() {
                     self.last_done = self.data_ended;
-                    if self.source.is_some() {
+                    if self.source.is_some() || self.inputs_over {
                         self.end(cx);
                     }
                 }

@@ -54,7 +54,7 @@ impl Task {
         let ends = |drain| drain || !cx.fixes.has(Fix::StopEndsNoInput);
         let ends = self.stop.is_some_and(|(id, drain)| id == barrier.id && ends(drain));
         for i in 0..self.sinks.len() {
-            self.sinks[i].flush(ends, barrier.id, cx.millis());
+            self.sinks[i].flush(ends, barrier.id, cx.fixes, cx.millis());
             cx.wake_port(self.sink_port(i), Some(cx.now));
         }
         self.snapshot = Some(Taking::Flush(barrier));

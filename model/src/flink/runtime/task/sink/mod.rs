@@ -14,7 +14,7 @@ use super::super::graph::{LakeSinkConfig, SinkConfig, UpsertConfig};
 use super::super::ids::JobId;
 use super::super::rpc::Cause;
 use super::super::state::OperatorState;
-use crate::base::{Cx, Input, Millis, Row, SimTime, TopicId};
+use crate::base::{Cx, Fix, Fixes, Input, Millis, Row, SimTime, TopicId};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::DeliveryGuarantee;
 use crate::kafka::messages::Message;
@@ -105,13 +105,14 @@ impl Sink {
         }
     }
     /// Before the barrier of a checkpoint, or at the end of the input, behind the last.
-    pub fn flush(&mut self, end: bool, id: CheckpointId, now: Millis) {
+    pub fn flush(&mut self, end: bool, id: CheckpointId, fixes: Fixes, now: Millis) {
         match self {
+            Self::Plain(_) | Self::Upsert(_) if !end && !fixes.has(Fix::FlushBeforeBarrier) => {}
             Self::LakeWriter(sink) => sink.flush(id, now),
             Self::LakeCommitter(sink) => sink.flush(end, id, now),
             Self::Plain(sink) => sink.flush(end),
             Self::Upsert(sink) => sink.flush(),
-            Self::Transactional(sink) => sink.flush(),
+            Self::Transactional(sink) => sink.flush(end),
         }
     }
     /// Behind the barrier: what the checkpoint keeps. What goes on behind it has to be waited for as well.

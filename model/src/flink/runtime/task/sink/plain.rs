@@ -1,7 +1,7 @@
 //! A writer without transactions: NONE and AT_LEAST_ONCE.
 
 use super::super::super::graph::SinkConfig;
-use crate::base::{Cx, Fix, Fixes, Input, Millis, Row, SimTime};
+use crate::base::{Cx, Fix, Input, Millis, Row, SimTime};
 use crate::kafka::client::KeyHash;
 use crate::kafka::client::java::{Dice, JavaProducer, ProducerEvent, Target};
 use crate::kafka::messages::Message;
@@ -24,7 +24,6 @@ pub struct Plain {
     config: Arc<SinkConfig>,
     producer: Box<JavaProducer>,
     failed: bool,
-    fixes: Fixes,
     /// A flush that the task's thread waits for.
     flushing: Option<u64>,
 }
@@ -32,13 +31,7 @@ impl Plain {
     pub(super) fn new<W>(config: &Arc<SinkConfig>, cx: &mut Cx<'_, Message, W>) -> Self {
         let dice = |name| Dice::Stream(cx.stream(name));
         let producer = JavaProducer::new(&config.producer, cx.fixes, dice("sink network"), dice("sink records"));
-        Self {
-            config: Arc::clone(config),
-            producer: Box::new(producer),
-            failed: false,
-            fixes: cx.fixes,
-            flushing: None,
-        }
+        Self { config: Arc::clone(config), producer: Box::new(producer), failed: false, flushing: None }
     }
     pub(super) fn write(&mut self, rows: &[Row], now: Millis) {
         for row in rows {
@@ -47,7 +40,7 @@ impl Plain {
         }
     }
     pub(super) fn flush(&mut self, end: bool) {
-        if self.config.guarantee.flushes(end) && (end || self.fixes.has(Fix::FlushBeforeBarrier)) {
+        if self.config.guarantee.flushes(end) {
             self.flushing = self.producer.flush();
         }
     }
@@ -72,7 +65,7 @@ impl Plain {
         while let Some(event) = self.producer.poll() {
             match event {
                 ProducerEvent::Failed { .. } | ProducerEvent::Fatal(_) | ProducerEvent::Threw => {
-                    self.failed |= self.fixes.has(Fix::SinkTellsSendErrors);
+                    self.failed |= cx.fixes.has(Fix::SinkTellsSendErrors);
                 }
                 ProducerEvent::Flushed(number) => {
                     self.flushing.take_if(|n| *n == number);

@@ -13,7 +13,7 @@ use crate::flink::checkpoint::CheckpointId;
 use crate::flink::kafka::{
     CommitException, KafkaCommittable, KafkaWriterState, TransactionalName, TransactionalWriter,
 };
-use crate::flink::sink::{Answer, Committer, CommitterConfig, CommitterState, WriterGuard};
+use crate::flink::sink::{Announcement, Answer, Committer, CommitterConfig, CommitterState, WriterGuard};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::java::{Call, Dice, Failure, JavaProducer, ProducerEvent, ProducerIdAndEpoch};
 use crate::kafka::messages::Message;
@@ -62,6 +62,15 @@ struct Committing {
     by: usize,
 }
 
+/// How far the end of the input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The flush has begun.
+    Flushes,
+    /// Everything is handed to the committer.
+    Done,
+}
+
 /// Writer and committer.
 #[derive(Clone, Debug)]
 pub struct Transactional {
@@ -78,6 +87,7 @@ pub struct Transactional {
     /// How many producers there have been, for their streams.
     made: u32,
     flushing: Option<u64>,
+    end: Option<Ending>,
     failed: Option<Cause>,
     /// What the committer has swallowed and nobody has heard of yet.
     dropped: Vec<(CheckpointId, ErrorCode)>,
@@ -122,6 +132,7 @@ impl Transactional {
             pool: Vec::new(),
             made: 0,
             flushing: None,
+            end: None,
             failed: None,
             dropped: Vec::new(),
             closing: false,
@@ -142,25 +153,16 @@ impl Transactional {
         }
         self.writer.iter_mut().for_each(TransactionalWriter::wrote);
     }
-    pub(super) fn flush(&mut self) {
+    /// Before a barrier, or at the end of the input, behind which everything is handed to the committer.
+    pub(super) fn flush(&mut self, end: bool) {
         if let Some(current) = self.pool.iter_mut().find(|p| p.used == Use::Current) {
             self.flushing = current.producer.flush();
         }
+        self.end = self.end.or(end.then_some(Ending::Flushes));
     }
-    /// `prepareCommit` and the snapshots of committer and writer, which opens the next transaction (K3, K4).
-    pub(super) fn snapshot(&mut self, id: CheckpointId, now: Millis) -> OperatorState {
-        let Some(writer) = &mut self.writer else { return OperatorState::None };
-        let committable = writer.prepare_commit(self.fixes);
-        let count = usize::from(committable.is_some());
-        if let Some(announced) = self.guard.before_barrier(id, self.fixes, || count) {
-            // Announced twice is a job's end (FLINK-25920).
-            if self.committer.announced(announced).is_err() {
-                self.failed.get_or_insert(Cause::Commit);
-            }
-            if let Some(committable) = &committable {
-                self.committer.received(announced, committable.clone());
-            }
-        }
+    /// What the open transaction comes to; the producer that holds it is its committable's.
+    fn prepare(&mut self, now: Millis) -> Option<KafkaCommittable> {
+        let committable = self.writer.as_mut()?.prepare_commit(self.fixes);
         for pooled in self.pool.iter_mut().filter(|p| p.used == Use::Current) {
             // An empty transaction is committed on the spot, which no broker hears of.
             pooled.used = committable.as_ref().map_or(Use::Free, |c| Use::Prepared(c.name.clone()));
@@ -168,6 +170,40 @@ impl Transactional {
                 let _ = pooled.producer.commit_transaction(now);
             }
         }
+        committable
+    }
+    fn announce(&mut self, announced: Announcement, committable: Option<KafkaCommittable>) {
+        // Announced twice is a job's end (FLINK-25920).
+        if self.committer.announced(announced).is_err() {
+            self.failed.get_or_insert(Cause::Commit);
+        }
+        if let Some(committable) = committable {
+            self.committer.received(announced, committable);
+        }
+    }
+    /// `endInput`, when the flush is over. True if that was now.
+    fn end_input(&mut self, now: Millis) -> bool {
+        if self.end != Some(Ending::Flushes) || self.flushing.is_some() || self.writer.is_none() {
+            return false;
+        }
+        self.end = Some(Ending::Done);
+        let committable = self.prepare(now);
+        let announced = self.guard.end(self.fixes, || usize::from(committable.is_some()));
+        self.announce(announced, committable);
+        true
+    }
+    /// `prepareCommit` and the snapshots of committer and writer, which opens the next transaction (K3, K4).
+    pub(super) fn snapshot(&mut self, id: CheckpointId, now: Millis) -> OperatorState {
+        if self.writer.is_none() {
+            return OperatorState::None;
+        }
+        self.end_input(now);
+        let committable = self.prepare(now);
+        let count = usize::from(committable.is_some());
+        if let Some(announced) = self.guard.before_barrier(id, self.fixes, || count) {
+            self.announce(announced, committable);
+        }
+        let Some(writer) = &mut self.writer else { return OperatorState::None };
         self.guard.snapshot(id);
         if !self.fixes.has(Fix::CommitsWhenComplete) {
             self.committer.complete(id);
@@ -181,16 +217,22 @@ impl Transactional {
         OperatorState::Sink(Arc::new(SinkState { writer, committer }))
     }
     pub(super) fn complete(&mut self, id: CheckpointId) {
-        self.committer.complete(id);
+        if !self.fixes.has(Fix::NotificationCoversEarlier) {
+            self.committer.forget(|of| of < id);
+        }
+        // Before FLINK-37605 the first notification behind the end of the input was for everything.
+        let all = self.end == Some(Ending::Done) && !self.fixes.has(Fix::FinalCommittablesById);
+        self.committer.complete(if all { CheckpointId(i64::MAX) } else { id });
     }
     /// A checkpoint was given up: what it was to commit goes with the next (N5).
     pub(super) fn aborted(&mut self, id: CheckpointId) {
         if !self.fixes.has(Fix::AbortedCommittablesKept) {
-            self.committer.forget(id);
+            self.committer.forget(|of| of == id);
         }
     }
     pub(super) fn is_waiting(&self) -> bool {
         self.flushing.is_some()
+            || self.end == Some(Ending::Flushes)
             || self.committing.is_some()
             || self.committer.has_work()
             || self.writer.as_ref().is_none_or(|w| w.wants().is_some())
@@ -256,7 +298,9 @@ impl Transactional {
                     self.happened(at, &event);
                 }
             }
-            moved |= !self.closing && self.go_on(cx);
+            if !self.closing {
+                moved |= self.end_input(cx.millis()) | self.go_on(cx);
+            }
             for (checkpoint, error) in self.dropped.drain(..) {
                 let (job, checkpoint, error) = (self.place.job.0, checkpoint.0, error.code());
                 cx.emit(Event::CommitDropped { job, checkpoint, error });
