@@ -117,13 +117,17 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
             }
         }
         for node in &job.nodes {
-            let NodeKind::Source { topics, config, .. } = &node.kind else { continue };
+            let NodeKind::Source { topics, config, until, .. } = &node.kind else { continue };
             for tp in run.scenario.partitions_of(topics).iter().copied() {
                 let Some(log) = image.and_then(|i| led(run, i, tp)).map(Partition::log) else { continue };
                 let committed = config.word("isolation.level") == "read_committed";
                 let end = if committed { log.last_stable() } else { log.high_watermark() };
                 let splits = task_managers.iter().flat_map(|t| t.splits());
                 let at = splits.filter(|(id, split)| *id == JobId(number) && split.tp == tp).find_map(|(_, s)| s.next);
+                // The task of a bounded source that has given everything is gone, and its splits with it.
+                if until.is_some() && at.is_none() {
+                    continue;
+                }
                 if left(log, at.unwrap_or(Offset(0)), end, committed) {
                     behind.push(format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name));
                 }

@@ -2,9 +2,11 @@
 
 use super::data::{FaultSpec, NodeKind, Target};
 use super::*;
+use model::base::Millis;
 use model::flink::operator::Assigner;
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::{Expr, OperatorConfig};
+use model::flink::source::Strategy;
 
 const GOOD: &str = r#"
 description = "a good one"
@@ -110,6 +112,44 @@ fn a_window_of_sql_is_two_operators_unless_the_strategy_says_one() {
 }
 
 #[test]
+fn a_watermark_that_is_not_pushed_down_is_made_by_an_operator_in_the_sources_place() {
+    let behind = GOOD.replacen("idle = \"60 s\"", "idle = \"60 s\", pushed-down = false, generator = \"sql\"", 1);
+    let scenario = load_text("job.toml", behind.as_bytes(), &[]).map_err(|e| e.to_string()).unwrap().scenario;
+    let nodes = &scenario.jobs[0].nodes;
+    let names: Vec<_> = nodes.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!(names, ["in", "in.watermarks", "assemble", "minutes", "cost"]);
+    let NodeKind::Operator(OperatorConfig::Assign(assign), None) = &nodes[1].kind else { panic!() };
+    assert_eq!((assign.strategy, assign.idle_timeout), (Strategy::Sql(Millis(5_000)), Some(Millis(60_000))));
+    assert!(matches!(nodes[0].kind, NodeKind::Source { watermarks: None, .. }));
+    assert_eq!((nodes[1].input, nodes[2].input), (Some((0, false)), Some((1, false))));
+}
+
+#[test]
+fn one_mistake_in_what_writes_a_topic_is_said_once() {
+    let text = problems(|t| t.replacen("rate = 10", "rate = 10\nlate-by = \"1 s\"", 1));
+    assert!(text.contains("`late-by` is within") && !text.contains("nobody writes"), "{text}");
+}
+
+#[test]
+fn topics_of_one_source_hold_the_same_columns() {
+    let with = |columns: &str| {
+        GOOD.replacen("[[topics]]", "[[topics]]\nname = \"more\"\n[[topics]]", 1)
+            .replacen("topic = \"requests\"\nwatermark", "topic = \"requests;more\"\nwatermark", 1)
+            .replacen(
+                "[[readers]]",
+                &format!("[[applications]]\nname = \"other\"\ntopic = \"more\"\n{columns}\n[[readers]]"),
+                1,
+            )
+    };
+    let scenario = load_text("job.toml", with("").as_bytes(), &[]).map_err(|e| e.to_string()).unwrap().scenario;
+    let NodeKind::Source { topics, .. } = &scenario.jobs[0].nodes[0].kind else { panic!() };
+    assert_eq!(topics.len(), 2);
+    let other = load_text("job.toml", with("workload = { kind = \"shoppers\", rate = 1 }").as_bytes(), &[]);
+    let text = other.map(|_| ()).unwrap_err().to_string();
+    assert!(text.contains("`more` has other columns than the topic before"), "{text}");
+}
+
+#[test]
 fn each_mistake_in_a_job_has_its_message() {
     for (from, to, message) in [
         ("input = \"assemble\"", "input = \"asemble\"", "the job has no part `asemble` (did you mean `assemble`?)"),
@@ -143,6 +183,9 @@ fn each_mistake_in_a_job_has_its_message() {
         ("config.parallelism.default = 2", "config.state.backend.type = \"rocksdb\"", "known to Flink, not modelled"),
         ("interval = \"10 s\"", "interval = \"10 parsecs\"", "a time of Flink's"),
         ("task manager 1", "task manager 2", "TaskManagers are 0 to 1"),
+        ("parallelism.default = 2", "parallelism.default = 3", "`meter` needs 3 slots, and the cluster has 2"),
+        ("topic = \"requests\"\nwatermark", "topic = \"requests; requests\"\nwatermark", "`requests` is there twice"),
+        ("idle = \"60 s\"", "pushed-down = false, alignment = { max-drift = \"1 s\" }", "alignment is the source's"),
         (
             "config.parallelism.default = 2",
             "config.execution.checkpointing.unaligned.enabled = true\nconfig.execution.checkpointing.max-concurrent-checkpoints = 2",

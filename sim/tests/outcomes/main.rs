@@ -5,5 +5,6 @@ mod cases;
 mod pinned;
 mod shipped;
 mod snapshot;
+mod time_bits;
 mod transaction_cases;
 mod work;

@@ -31,7 +31,7 @@ pub fn judge(
     };
     let history = history(plan, together, &rows, foretold, end, told);
     let mut placed = settle(&history);
-    arithmetic(plan, &rows, &history, end, findings);
+    arithmetic(plan, &rows, &history, end, told, findings);
     if placed.findings.is_empty() {
         return placed;
     }
@@ -130,11 +130,31 @@ fn events(
 }
 
 /// A window's row must be the sum and the count of the events that it was made of.
-fn arithmetic(plan: &AggregatePlan, rows: &[Row], history: &History, end: &Evidence<'_>, findings: &mut Findings) {
+fn arithmetic(
+    plan: &AggregatePlan,
+    rows: &[Row],
+    history: &History,
+    end: &Evidence<'_>,
+    told: &Testimony<'_>,
+    findings: &mut Findings,
+) {
     if !plan.plain {
         return;
     }
     for (row, firing) in rows.iter().zip(&history.firings) {
+        if firing.events.is_empty() && told.members.made(row.ghost).is_some() {
+            // T5, W5: what fires holds something.
+            let (law, rule) = ("results", "empty");
+            findings.add_with(law, rule, None, || Violation {
+                at: end.now,
+                law,
+                rule,
+                text: format!("{}: {:?} is made of no event", plan.name, row.cols),
+                excuse: None,
+                tp: None,
+                event: None,
+            });
+        }
         let known: Option<Vec<_>> = firing.events.iter().map(|e| history.events.get(e)).collect();
         let Some(known) = known else { continue };
         let sum = known.iter().fold(0_i64, |sum, r| sum.wrapping_add(r.value));
@@ -275,7 +295,7 @@ fn text(plan: &AggregatePlan, event: u32, what: What, reached: Option<&Reached>,
     let at = |taken: &Taken| {
         let all = taken.get(&event).map_or(&[][..], Vec::as_slice);
         let watermark = |w: i64| if w == i64::MIN { "none".into() } else { w.to_string() };
-        let shown = all.iter().map(|t| format!("{} (attempt {})", watermark(t.watermark), t.at.attempt));
+        let shown = all.iter().map(|t| format!("{} (attempt {})", watermark(t.watermark), t.at.attempt & 0xFFFF));
         shown.collect::<Vec<String>>().join(", ")
     };
     let over = plan.shape.over(reached.time) + plan.lateness;

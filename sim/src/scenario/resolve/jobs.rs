@@ -121,6 +121,7 @@ impl Resolver<'_> {
                 graph.push(built);
             }
             self.all_used(i);
+            self.slots(i, &graph);
             let resumes = job.resumes.as_ref().and_then(|r| {
                 let path = [Key("jobs"), Item(i), Key("resumes"), Key("from")];
                 let Some(of) = raw.jobs[..i].iter().position(|j| j.name == r.from) else {
@@ -151,6 +152,24 @@ impl Resolver<'_> {
             self.advise(&path, format!("nobody writes `{}`", table.name), "a job's sink writes it: `table = ...`");
         }
         (list, tables.into_iter().flatten().collect())
+    }
+
+    /// A job that needs more slots than there are never runs (R1.2).
+    fn slots(&mut self, i: usize, graph: &[JobNode]) {
+        let path = [Key("flink"), Key("config")];
+        let said = self.problems.len();
+        let flink = self.config(&path, Config::defaults(Side::Flink), &self.raw.flink.config);
+        // What is wrong with it is said where it is taken.
+        self.problems.truncate(said);
+        let each = flink.int("taskmanager.numberOfTaskSlots");
+        let there = i64::from(self.raw.flink.task_managers) * each;
+        let needs = graph.iter().map(|n| i64::from(n.parallelism)).max().unwrap_or(0);
+        if needs > there {
+            let what = format!("`{}` needs {needs} slots, and the cluster has {there}", self.raw.jobs[i].name);
+            let help = "one for each subtask of its widest part: set flink.task-managers or \
+                        flink.config.taskmanager.numberOfTaskSlots";
+            self.advise(&[Key("jobs"), Item(i)], what, help);
+        }
     }
 
     /// Parts of job `i`, each after what it takes its input from.

@@ -187,9 +187,10 @@ impl JobMaster {
     pub const fn state(&self) -> JobState {
         self.state
     }
-    /// Whether all of its tasks run.
+    /// Whether all of its tasks run, but those that have come to their end.
     pub fn runs(&self) -> bool {
-        self.executions.values().all(|e| e.stage == Stage::Told(ExecutionState::Running))
+        let fine = |e: &Execution| matches!(e.stage, Stage::Told(ExecutionState::Running | ExecutionState::Finished));
+        self.executions.values().all(fine)
     }
     /// Whether it will not run again.
     pub const fn is_over(&self) -> bool {

@@ -347,7 +347,9 @@ fn show_slice<W>(number: u16, slice: &Slice, cx: &mut Cx<'_, Message, W>) {
 mod tests {
     use super::super::super::graph::{Exchange, JobEdge, JobGraph, KeyColumn, Kind, Vertex};
     use super::super::super::ids::{AttemptId, ChannelId};
-    use super::super::super::operator::{Comparison, Condition, OperatorConfig, WindowConfig};
+    use super::super::super::operator::{
+        AssignConfig, Comparison, Condition, LateFilterConfig, OperatorConfig, WindowConfig,
+    };
     use super::super::super::rpc::Deployment;
     use super::super::super::state::{OperatorState, Restored, Snapshot};
     use super::super::Reader;
@@ -358,6 +360,7 @@ mod tests {
     use crate::flink::checkpoint::CheckpointId;
     use crate::flink::operator::Assigner;
     use crate::flink::restart::RestartStrategy;
+    use crate::flink::source::Strategy;
 
     const KEY: KeyColumn = KeyColumn::Long(1);
 
@@ -420,11 +423,14 @@ mod tests {
     }
     impl Bench {
         fn new(restored: Option<Restored>) -> Self {
+            Self::of(graph(), restored)
+        }
+        fn of(graph: JobGraph, restored: Option<Restored>) -> Self {
             let from = Addr { process: ProcessId(1), port: Port(3) };
             let deployment = Deployment {
                 attempt: attempt(1, 0),
                 slot: 0,
-                graph: Arc::new(graph()),
+                graph: Arc::new(graph),
                 inputs: vec![(channel(0, (0, 0), (1, 0)), from), (channel(0, (0, 1), (1, 0)), from)],
                 outputs: vec![channel(1, (1, 0), (2, 0))],
                 restored,
@@ -532,5 +538,28 @@ mod tests {
         assert!(bench.shown().is_empty());
         bench.watermark(1, 9);
         assert_eq!(bench.shown(), [(Layer::Emitted(3), vec![3])]);
+    }
+
+    #[test]
+    fn a_watermark_made_in_the_chain_goes_right_behind_the_row_that_brings_it() {
+        let (strategy, idle_timeout, interval) = (Strategy::Sql(Millis(5)), None, Millis(0));
+        let assign = OperatorConfig::Assign(AssignConfig { strategy, idle_timeout, interval });
+        let late = OperatorConfig::LateFilter(LateFilterConfig { size: None });
+        let chained = |config, after, shown| Chained {
+            kind: Kind::Operator(config),
+            after,
+            side: false,
+            shown,
+            record: Nanos::ZERO,
+        };
+        let mut graph = graph();
+        graph.vertices[1].chain = vec![chained(assign, None, None), chained(late, Some(0), Some(4))];
+        let mut bench = Bench::of(graph, None);
+        bench.watermark(0, 100);
+        bench.watermark(1, 100);
+        bench.rows(0, &[(1, 10), (2, 20), (3, 8), (4, 15)]);
+        assert_eq!(bench.shown(), [(Layer::Emitted(4), vec![3, 4])], "by 15, not by what comes from above");
+        let sent: Vec<String> = bench.sent().iter().map(|e| format!("{e:?}").chars().take(9).collect()).collect();
+        assert_eq!(sent, ["Rows([Row", "Watermark", "Rows([Row", "Watermark", "Rows([Row"]);
     }
 }

@@ -72,7 +72,7 @@ impl Resolver<'_> {
         if group.is_none() && (config.flag("enable.auto.commit") || config.flag("commit.offsets.on.checkpoint")) {
             self.advise(&path("config"), "offsets are committed for a group", "KafkaSourceBuilder demands `group.id`");
         }
-        let columns = self.columns_of(&path("topic"), source, &read, topics)?;
+        let columns = self.columns_of(&path("topic"), (job, source), &read, topics)?;
         let aligned = source.watermark.as_ref().is_some_and(|w| !w.pushed_down && w.alignment.is_some());
         if aligned {
             let what = "alignment is the source's: a watermark that is made behind it has none";
@@ -110,17 +110,30 @@ impl Resolver<'_> {
         })
     }
 
+    /// Whether somebody is meant to write a topic that job `before` reads, whatever became of it.
+    fn should_write(&self, before: usize, topic: &str) -> bool {
+        let raw = self.raw;
+        let first = raw.topics.first().map(|t| t.name.as_str());
+        raw.applications.iter().any(|a| a.topic.as_deref().or(first) == Some(topic))
+            || raw.gatekeepers.iter().any(|g| g.valid == topic || g.dead_letters == topic)
+            || raw.jobs[..before].iter().any(|j| j.sinks.iter().any(|s| s.topic.as_deref() == Some(topic)))
+    }
+
     /// Columns of a source's rows: those of its topics, which are the same.
     fn columns_of(
         &mut self,
         path: &[At<'_>],
-        source: &JobSource,
+        (job, source): (usize, &JobSource),
         read: &[TopicId],
         topics: &BTreeMap<u16, Vec<Column>>,
     ) -> Option<Vec<Column>> {
         let mut columns: Option<&Vec<Column>> = None;
         for (topic, name) in read.iter().zip(source.topics()) {
             let Some(of_topic) = topics.get(&topic.0) else {
+                if self.should_write(job, name) {
+                    // What is wrong with it has been said.
+                    return None;
+                }
                 let what = format!("nobody writes `{name}`: no application, no gatekeeper and no job before this one");
                 self.say(path, what);
                 return None;
