@@ -1,8 +1,8 @@
 //! Pure processes: inputs in, an ordered list of effects out.
 
 use super::{
-    Aside, Asides, Batch, Chain, ConnId, Decision, Domain, Event, Feed, FileId, Fixes, Ghost, Incarnation, Lane, Point,
-    Millis, Nanos, Offset, Port, ProcessId, Row, SimTime, Stream, Streams, TopicId, TopicPartition,
+    Aside, Asides, Batch, Chain, ConnId, Decision, Domain, Event, Feed, FileId, Fixes, Ghost, Incarnation, Lane,
+    Millis, Nanos, Offset, Point, Port, ProcessId, Row, SimTime, Stream, Streams, TopicId, TopicPartition,
 };
 use std::sync::Arc;
 

@@ -218,7 +218,8 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
         }
         NodeKind::Source { topics, config, watermarks, until, replays, group } => {
             let partitions = scenario.partitions_of(topics);
-            let named = topics.iter().map(|topic| Arc::<str>::from(scenario.topics[usize::from(topic.0)].name.as_str()));
+            let named =
+                topics.iter().map(|topic| Arc::<str>::from(scenario.topics[usize::from(topic.0)].name.as_str()));
             let names: BTreeMap<TopicId, Arc<str>> = topics.iter().copied().zip(named).collect();
             let (network, consumer) = java_consumer(config, topics, scenario, bootstrap);
             let hashes = TopicHashes::of_names(scenario.topics.iter().map(|t| t.name.as_str()));

@@ -126,7 +126,7 @@ fn a_watermark_that_is_not_pushed_down_is_made_by_an_operator_in_the_sources_pla
 
 #[test]
 fn one_mistake_in_what_writes_a_topic_is_said_once() {
-    let text = problems(|t| t.replacen("rate = 10", "rate = 10\nlate-by = \"1 s\"", 1));
+    let text = problems(|t| t.replacen("\"gateway\"\nrate = 10", "\"shoppers\"\nrate = 10\nlate-by = \"1 s\"", 1));
     assert!(text.contains("`late-by` is within") && !text.contains("nobody writes"), "{text}");
 }
 
@@ -135,7 +135,11 @@ fn topics_of_one_source_hold_the_same_columns() {
     let with = |columns: &str| {
         GOOD.replacen("[[topics]]", "[[topics]]\nname = \"more\"\n[[topics]]", 1)
             .replacen("topic = \"requests\"\nwatermark", "topic = \"requests;more\"\nwatermark", 1)
-            .replacen("[[readers]]", &format!("[[applications]]\nname = \"other\"\ntopic = \"more\"\n{columns}\n[[readers]]"), 1)
+            .replacen(
+                "[[readers]]",
+                &format!("[[applications]]\nname = \"other\"\ntopic = \"more\"\n{columns}\n[[readers]]"),
+                1,
+            )
     };
     let scenario = load_text("job.toml", with("").as_bytes(), &[]).map_err(|e| e.to_string()).unwrap().scenario;
     let NodeKind::Source { topics, .. } = &scenario.jobs[0].nodes[0].kind else { panic!() };
@@ -176,11 +180,7 @@ fn each_mistake_in_a_job_has_its_message() {
         ("task manager 1", "task manager 2", "TaskManagers are 0 to 1"),
         ("parallelism.default = 2", "parallelism.default = 3", "`meter` needs 3 slots, and the cluster has 2"),
         ("topic = \"requests\"\nwatermark", "topic = \"requests; requests\"\nwatermark", "`requests` is there twice"),
-        (
-            "idle = \"60 s\"",
-            "pushed-down = false, alignment = { max-drift = \"1 s\" }",
-            "alignment is the source's",
-        ),
+        ("idle = \"60 s\"", "pushed-down = false, alignment = { max-drift = \"1 s\" }", "alignment is the source's"),
         (
             "config.parallelism.default = 2",
             "config.execution.checkpointing.unaligned.enabled = true\nconfig.execution.checkpointing.max-concurrent-checkpoints = 2",

@@ -2,6 +2,10 @@
 
 use super::{Fix, FixInfo};
 
+const fn info(fix: Fix, name: &'static str, ticket: &'static str, rule: &'static str, law: &'static str) -> FixInfo {
+    FixInfo { fix, name, ticket, rule, law }
+}
+
 /// Every bit, in order. One row a ticket.
 pub const FIXES: &[FixInfo] = &[
     FixInfo {
@@ -607,102 +611,18 @@ pub const FIXES: &[FixInfo] = &[
         rule: "F3",
         law: "clickhouse (K1)",
     },
-    FixInfo {
-        fix: Fix::RestoredSplitsCount,
-        name: "restored-splits-count",
-        ticket: "FLINK-36751",
-        rule: "A6",
-        law: "placement",
-    },
-    FixInfo {
-        fix: Fix::LimitWithinTime,
-        name: "limit-within-time",
-        ticket: "FLINK-31632",
-        rule: "A4",
-        law: "liveness",
-    },
-    FixInfo {
-        fix: Fix::NothingToReportYet,
-        name: "nothing-to-report-yet",
-        ticket: "FLINK-32414",
-        rule: "A2",
-        law: "liveness",
-    },
-    FixInfo {
-        fix: Fix::IdleIsNoWatermark,
-        name: "idle-is-no-watermark",
-        ticket: "FLINK-32496",
-        rule: "A2, A5",
-        law: "liveness",
-    },
-    FixInfo {
-        fix: Fix::FinishedBoundsNobody,
-        name: "finished-bounds-nobody",
-        ticket: "FLINK-35157",
-        rule: "A2",
-        law: "liveness",
-    },
-    FixInfo {
-        fix: Fix::LastIdleYields,
-        name: "last-idle-yields",
-        ticket: "FLINK-7728",
-        rule: "4.8",
-        law: "results",
-    },
-    FixInfo {
-        fix: Fix::FiredSlicesTake,
-        name: "fired-slices-take",
-        ticket: "FLINK-21305",
-        rule: "T4",
-        law: "aggregate",
-    },
-    FixInfo {
-        fix: Fix::LateOpensNoSession,
-        name: "late-opens-no-session",
-        ticket: "FLINK-4134",
-        rule: "W8",
-        law: "results",
-    },
-    FixInfo {
-        fix: Fix::AssignerHearsRows,
-        name: "assigner-hears-rows",
-        ticket: "FLINK-34252",
-        rule: "4.7",
-        law: "aggregate",
-    },
-    FixInfo {
-        fix: Fix::WindowsTakeRows,
-        name: "windows-take-rows",
-        ticket: "planted",
-        rule: "T3, W2",
-        law: "aggregate",
-    },
-    FixInfo {
-        fix: Fix::FlushBeforeBarrier,
-        name: "flush-before-barrier",
-        ticket: "planted",
-        rule: "T2",
-        law: "aggregate",
-    },
-    FixInfo {
-        fix: Fix::RestoredSplitsHold,
-        name: "restored-splits-hold",
-        ticket: "FLINK-32828",
-        rule: "4.3",
-        law: "placement",
-    },
-    FixInfo {
-        fix: Fix::FlushBeforeWatermark,
-        name: "flush-before-watermark",
-        ticket: "planted",
-        rule: "T2",
-        law: "aggregate",
-    },
-    FixInfo {
-        fix: Fix::LeastSplitCounts,
-        name: "least-split-counts",
-        ticket: "planted",
-        rule: "4.3",
-        law: "placement",
-    },
+    info(Fix::RestoredSplitsCount, "restored-splits-count", "FLINK-36751", "A6", "placement"),
+    info(Fix::LimitWithinTime, "limit-within-time", "FLINK-31632", "A4", "liveness"),
+    info(Fix::NothingToReportYet, "nothing-to-report-yet", "FLINK-32414", "A2", "liveness"),
+    info(Fix::IdleIsNoWatermark, "idle-is-no-watermark", "FLINK-32496", "A2, A5", "liveness"),
+    info(Fix::FinishedBoundsNobody, "finished-bounds-nobody", "FLINK-35157", "A2", "liveness"),
+    info(Fix::LastIdleYields, "last-idle-yields", "FLINK-7728", "4.8", "results"),
+    info(Fix::FiredSlicesTake, "fired-slices-take", "FLINK-21305", "T4", "aggregate"),
+    info(Fix::LateOpensNoSession, "late-opens-no-session", "FLINK-4134", "W8", "results"),
+    info(Fix::AssignerHearsRows, "assigner-hears-rows", "FLINK-34252", "4.7", "aggregate"),
+    info(Fix::WindowsTakeRows, "windows-take-rows", "planted", "T3, W2", "aggregate"),
+    info(Fix::FlushBeforeBarrier, "flush-before-barrier", "planted", "T2", "aggregate"),
+    info(Fix::RestoredSplitsHold, "restored-splits-hold", "FLINK-32828", "4.3", "placement"),
+    info(Fix::FlushBeforeWatermark, "flush-before-watermark", "planted", "T2", "aggregate"),
+    info(Fix::LeastSplitCounts, "least-split-counts", "planted", "4.3", "placement"),
 ];

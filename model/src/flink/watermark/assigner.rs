@@ -218,8 +218,7 @@ mod tests {
 
     #[test]
     fn one_timer_looks_for_both_and_a_row_wakes_before_it_goes_on() {
-        for (interval, idle, every) in
-            [(200, 60_000, 200), (200, 1000, 40), (200, 1001, 200), (0, 700, 700), (3, 4, 1)]
+        for (interval, idle, every) in [(200, 60_000, 200), (200, 1000, 40), (200, 1001, 200), (0, 700, 700), (3, 4, 1)]
         {
             let assigner = sql(interval, Some(idle), Fixes::ALL);
             assert_eq!(assigner.deadline(), Some(Millis(10_000 + every)), "{interval} {idle}");

@@ -100,9 +100,11 @@ impl Facts<'_> {
         let older = |took: &[Took]| !took.is_empty() && took.iter().all(|t| t.attempt() != newest);
         let plan = self.plan;
         let writers = [plan.guarantee].into_iter().chain(plan.late.first().map(|l| l.guarantee));
-        let buffered = self.writes.iter().zip(writers).any(|(taken, guarantee)| {
-            guarantee == Guarantee::None && older(of(taken, event))
-        });
+        let buffered = self
+            .writes
+            .iter()
+            .zip(writers)
+            .any(|(taken, guarantee)| guarantee == Guarantee::None && older(of(taken, event)));
         if buffered {
             return Some(Excuse::NoGuarantee);
         }

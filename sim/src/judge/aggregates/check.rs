@@ -6,8 +6,8 @@
 //! way, and what it cannot see.
 
 use super::{AggregatePlan, Placed, Shape};
-use crate::judge::{Evidence, Testimony};
 use crate::judge::results::Into;
+use crate::judge::{Evidence, Testimony};
 use crate::world::Observer;
 use model::base::{Event, Nanos, Offset, ProcessId, Row, SimTime, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ use super::super::ids::{AttemptId, ChannelId, JobId, ResourceId, SubtaskId};
 use super::super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
 use super::super::state::State;
 use super::enumerator::Enumerator;
-use crate::base::{Fixes, Addr, Event, Millis, Stream};
+use crate::base::{Addr, Event, Fixes, Millis, Stream};
 use crate::flink::barrier::Barrier;
 use crate::flink::checkpoint::events::Ticket;
 use crate::flink::checkpoint::{self, CheckpointCoordinator, CheckpointId, Completed, TaskIndex};
@@ -189,9 +189,7 @@ impl JobMaster {
     }
     /// Whether all of its tasks run, but those that have come to their end.
     pub fn runs(&self) -> bool {
-        let fine = |e: &Execution| {
-            matches!(e.stage, Stage::Told(ExecutionState::Running | ExecutionState::Finished))
-        };
+        let fine = |e: &Execution| matches!(e.stage, Stage::Told(ExecutionState::Running | ExecutionState::Finished));
         self.executions.values().all(fine)
     }
     /// Whether it will not run again.

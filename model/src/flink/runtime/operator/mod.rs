@@ -10,8 +10,8 @@ mod sql_window;
 mod window;
 
 pub use config::{
-    AssignConfig, Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, LateFilterConfig, OperatorConfig, SqlWindowConfig,
-    SqlWindows, WindowConfig,
+    AssignConfig, Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, LateFilterConfig, OperatorConfig,
+    SqlWindowConfig, SqlWindows, WindowConfig,
 };
 pub use keyed::{KeyGroups, KeyedState};
 

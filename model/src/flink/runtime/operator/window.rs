@@ -172,7 +172,8 @@ mod tests {
             let OfKeys::Window(state) = state.of else { panic!() };
             let mut out = Handed::default();
             for subtask in 0..3 {
-                Window::new(&config(assigner, 0), KeyGroups::new(subtask, 3, 128), &[&state], Fixes::ALL).watermark(100, &mut out);
+                Window::new(&config(assigner, 0), KeyGroups::new(subtask, 3, 128), &[&state], Fixes::ALL)
+                    .watermark(100, &mut out);
             }
             let sum: i64 = out.rows.iter().map(|r| r.cols[2]).sum();
             let times = if assigner.merging() { 1 } else { 2 };

@@ -487,8 +487,7 @@ mod tests {
         bench.rows(0, &[(1, 5), (4, 6), (2, 15)]);
         bench.watermark(0, 30);
         bench.watermark(1, 30);
-        let [Aside::Decided(decision), Aside::Fold(first), Aside::Fold(second)] = &bench.fresh.1.take()[..]
-        else {
+        let [Aside::Decided(decision), Aside::Fold(first), Aside::Fold(second)] = &bench.fresh.1.take()[..] else {
             panic!()
         };
         assert_eq!((decision.watermark, decision.rows.len(), decision.at.vertex), (i64::MIN, 3, 1));

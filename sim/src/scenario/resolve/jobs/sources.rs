@@ -134,8 +134,7 @@ impl Resolver<'_> {
                     // What is wrong with it has been said.
                     return None;
                 }
-                let what =
-                    format!("nobody writes `{name}`: no application, no gatekeeper and no job before this one");
+                let what = format!("nobody writes `{name}`: no application, no gatekeeper and no job before this one");
                 self.say(path, what);
                 return None;
             };
