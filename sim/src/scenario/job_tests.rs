@@ -126,7 +126,7 @@ fn a_watermark_that_is_not_pushed_down_is_made_by_an_operator_in_the_sources_pla
 
 #[test]
 fn one_mistake_in_what_writes_a_topic_is_said_once() {
-    let text = problems(|t| t.replacen("rate = 10", "rate = 10\nlate-by = \"1 s\"", 1));
+    let text = problems(|t| t.replacen("\"gateway\"\nrate = 10", "\"shoppers\"\nrate = 10\nlate-by = \"1 s\"", 1));
     assert!(text.contains("`late-by` is within") && !text.contains("nobody writes"), "{text}");
 }
 

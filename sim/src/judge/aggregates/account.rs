@@ -108,10 +108,14 @@ impl Facts<'_> {
         if buffered {
             return Some(Excuse::NoGuarantee);
         }
-        let before = self.everywhere(event).next().is_some() && self.everywhere(event).all(|t| t.attempt() != newest);
+        // What the window, or the writer, has taken in failed attempts only: the state above it knew it already.
+        let last = if plan.window.is_some() { &self.window } else { &self.writes[0] };
+        let inexact = plan.inexact && older(of(last, event));
+        // What no attempt but failed ones has seen; or what a join waits with for another that none has.
         let unseen = self.everywhere(event).all(|t| t.attempt() != newest);
-        let inexact = (plan.inexact && before).then_some(Excuse::InexactState);
-        inexact.or((!plan.replays && unseen).then_some(Excuse::NoReplay))
+        let waits = of(last, event).is_empty() && of(&self.joins, event).iter().any(|t| t.attempt() == newest);
+        let inexact = (inexact || plan.inexact && waits).then_some(Excuse::InexactState);
+        inexact.or((!plan.replays && (unseen || waits)).then_some(Excuse::NoReplay))
     }
     /// Firings of windows that had fired before the checkpoint that their attempt began with, by the first watermark: the clock
     /// of SQL's timers does not know of it (T8). Those that hold an event, by the end of the window: all, and so.

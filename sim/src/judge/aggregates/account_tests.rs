@@ -243,6 +243,28 @@ fn a_writer_without_guarantee_loses_what_only_a_failed_attempt_has_written() {
 }
 
 #[test]
+fn without_replay_what_the_newest_attempt_has_not_seen_is_gone_or_waits_for_what_is() {
+    let neither = |replays: bool, inexact: bool, window: &[Point], joins: &[Point]| {
+        let plan = AggregatePlan { replays, inexact, joins: vec![(0, 0, 1)], ..plan() };
+        let mut facts = facts(&plan);
+        let all = |points: &[Point]| [(0, points.iter().map(|at| took(*at, 3)).collect())].into();
+        (facts.window, facts.joins) = (all(window), all(joins));
+        facts.newest = Some((0, 1));
+        rule(What::Neither, &facts)
+    };
+    let (before, after) = (point(0, 0, 1), point(1, 1, 1));
+    assert_eq!(neither(false, false, &[], &[]), Some(Excuse::NoReplay));
+    assert_eq!(neither(false, false, &[before], &[before]), Some(Excuse::NoReplay));
+    assert_eq!(neither(false, false, &[], &[after]), Some(Excuse::NoReplay), "its other half came before");
+    assert_eq!(neither(false, false, &[after], &[after]), None, "the newest attempt has lost it");
+    assert_eq!(neither(true, true, &[before], &[before, after]), Some(Excuse::InexactState), "the join had given it");
+    assert_eq!(neither(true, true, &[before, after], &[before, after]), None);
+    for joins in [&[][..], &[before], &[after]] {
+        assert_eq!(neither(true, false, &[], joins), None, "{joins:?}");
+    }
+}
+
+#[test]
 fn in_a_table_a_window_opened_anew_takes_the_place_of_one_that_had_gone_into_the_checkpoint() {
     let plan = AggregatePlan { into: Into::Table(0, "t".into()), sliced: false, ..plan() };
     let neither = |over: Standing| {
