@@ -16,7 +16,8 @@ use crate::base::{
 };
 use crate::kafka::messages::Message;
 use crate::store::iceberg::{
-    Catalog, CatalogKind, Exception, Files, Key, MAIN, Name, Object, Pointer, Swap, SwapError, TableMetadata, live_files, rows,
+    Catalog, CatalogKind, Exception, Files, Key, MAIN, Name, Object, Pointer, Swap, SwapError, TableMetadata,
+    live_files, rows,
 };
 use crate::store::object_store::{Rate, Throttle};
 use std::any::Any;

@@ -5,8 +5,8 @@ use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
 use crate::judge::{
-    Account, Alert, Billing, CAUSES, Checked, Evidence, Findings, Kept, LayerCount, Placed, Results, Scopes, Severity, Stalls,
-    Wrong,
+    Account, Alert, Billing, CAUSES, Checked, Evidence, Findings, Kept, LayerCount, Placed, Results, Scopes, Severity,
+    Stalls, Wrong,
 };
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
