@@ -185,6 +185,10 @@ impl Consumer {
         }
     }
 
+    /// The server ends: the poll under way is not waited for, and none follows.
+    pub(super) const fn stops_polling(&mut self) {
+        self.poll = None;
+    }
     /// It does something else than polling.
     pub(super) fn leaves_poll(&mut self, now: Millis) {
         self.poll = None;

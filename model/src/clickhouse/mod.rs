@@ -276,7 +276,10 @@ impl ClickHouse {
             }
             let consumer = &mut self.consumers[at];
             match consumer.engine.wants(now, fixes) {
-                Wants::Poll(_) | Wants::Rewind if self.ending => return false,
+                Wants::Poll(_) | Wants::Rewind if self.ending => {
+                    consumer.stops_polling();
+                    return false;
+                }
                 Wants::Poll(most) => match consumer.polled(most, threads, cx) {
                     Ok(true) => {}
                     Ok(false) => return false,

@@ -15,7 +15,8 @@ fn the_same_seed_gives_the_same_chain_and_another_one_another() {
 #[test]
 #[cfg(madsim)]
 fn both_hosts_give_the_same_chain_and_outcome() {
-    for (name, seed) in [("kafka/chaos", 42), ("kafka/chaos", 3), ("kafka/kill-follower", 1)] {
+    for (name, seed) in [("kafka/chaos", 42), ("kafka/chaos", 3), ("kafka/kill-follower", 1), ("clickstream/chaos", 42)]
+    {
         let loaded = short(name, 30);
         let there = end(begin(&loaded, seed), &loaded, Host::Madsim);
         assert_eq!(in_loop(&loaded, seed), there, "{name} seed {seed}");

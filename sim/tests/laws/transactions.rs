@@ -67,11 +67,14 @@ fn marker(commit: bool, epoch: i16) -> Batch {
 
 /// What the three laws find: rules, in order.
 fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
+    found_at(SimTime(100_000_000_000), log, events)
+}
+fn found_at(now: SimTime, log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
     let (ledger, excuses) = (Ledger::default(), Excuses::default());
     let cast = Cast { producers: vec!["shop".into()], ids: vec![0], ..Cast::default() };
     let topics = [topic("events", true), topic("__transaction_state", false)];
     let evidence = Evidence {
-        now: SimTime(0),
+        now,
         ledger: &ledger,
         excuses: &excuses,
         cast: &cast,
@@ -146,6 +149,11 @@ fn what_is_open_at_the_end_is_late_or_hangs() {
     assert_eq!(found(log.clone(), events.clone()), ["I-29"], "the coordinator does not know of it");
     log.push(state(S::Ongoing, 1));
     assert_eq!(found(log.clone(), events.clone()), ["lso-stands"]);
+    let soon = SimTime(80_000_000_000);
+    assert!(
+        found_at(soon, log.clone(), events.clone()).is_empty(),
+        "its timeout of a minute and what follows are not over"
+    );
     log.push(state(S::PrepareCommit, 2));
     assert_eq!(found(log, events), ["prepared-stands", "lso-stands"]);
 }
