@@ -111,6 +111,8 @@ pub enum Note {
     Alive(Master, ResourceId),
     /// A JobMaster to a TaskManager: it is not mine any more (`disconnectJobManager`).
     Disconnect(JobId),
+    /// A TaskManager to the ResourceManager: the job has no use for this slot, it is free (`notifySlotAvailable`).
+    SlotAvailable(ResourceId, JobId, u16),
     /// To a TaskManager: another JobManager leads from now on, and this is it.
     Leader,
     /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`).
@@ -236,6 +238,7 @@ impl Rpc {
                 Note::Decline(..) => (78, "declineCheckpoint"),
                 Note::Complete(..) => (79, "notifyCheckpointComplete"),
                 Note::Aborted(..) => (86, "notifyCheckpointAborted"),
+                Note::SlotAvailable(..) => (89, "notifySlotAvailable"),
                 Note::Leader => (87, "notifyLeaderAddress"),
                 Note::Reported(..) => (88, "sendOperatorEventToCoordinator"),
             },
@@ -358,6 +361,11 @@ impl Feed for Note {
                 resource.feed(chain);
             }
             Self::Disconnect(job) => job.feed(chain),
+            Self::SlotAvailable(resource, job, slot) => {
+                resource.feed(chain);
+                job.feed(chain);
+                chain.u32(u32::from(*slot));
+            }
             Self::Leader => {}
             Self::Acknowledge(attempt, id, state) => {
                 attempt.feed(chain);

@@ -46,7 +46,7 @@ pub struct TaskManagerConfig {
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Register,
-    Offer(JobId),
+    Offer(JobId, u16),
     Update(AttemptId, ExecutionState),
 }
 
@@ -187,8 +187,9 @@ impl TaskManager {
         let of_tasks = self.tasks().map(|t| t.id().subtask.job);
         let jobs: BTreeSet<_> = of_tasks.chain(self.slots.iter().flatten().copied()).collect();
         for job in jobs {
-            self.lose_job(job, cx);
+            self.fail_job(job, cx);
         }
+        self.slots.fill(None);
         self.masters.unmonitor(Master::Resource);
         self.register_at = Some(cx.millis());
         self.unregistered = Some(cx.millis());
@@ -212,8 +213,7 @@ impl TaskManager {
                 if free {
                     self.slots[usize::from(*slot)] = Some(*job);
                     self.masters.monitor(Master::Job(*job), cx.millis());
-                    let offer = Call::OfferSlots { resource: self.resource, job: *job, slots: vec![*slot] };
-                    self.line.ask(offer, Asked::Offer(*job), cx);
+                    self.offer(*job, *slot, cx);
                 }
                 free
             }
@@ -330,10 +330,15 @@ impl TaskManager {
                 self.masters.monitor(Master::Resource, cx.millis());
             }
             (Asked::Register, _) => self.register_at = Some(cx.millis() + REGISTER_AGAIN),
-            (Asked::Offer(job), Ended::Answered(false)) => {
-                self.slots.iter_mut().for_each(|s| {
-                    s.take_if(|j| *j == job);
-                });
+            (Asked::Offer(job, _), Ended::Answered(true)) => self.masters.monitor(Master::Job(job), cx.millis()),
+            // Refused, or not answered within `taskmanager.slot.timeout`, which is that of a call.
+            (Asked::Offer(job, slot), _) => {
+                if self.slots[usize::from(slot)].take_if(|j| *j == job).is_some() {
+                    self.line.tell(Note::SlotAvailable(self.resource, job, slot), cx);
+                }
+                if !self.slots.contains(&Some(job)) {
+                    self.masters.unmonitor(Master::Job(job));
+                }
             }
             // A state that the JobMaster did not hear of: the task cannot go on unknown.
             (Asked::Update(attempt, ExecutionState::Running), Ended::Answered(false)) => {
@@ -344,17 +349,28 @@ impl TaskManager {
             _ => {}
         }
     }
-    /// The JobMaster of a job is lost, or has let go (H5): its tasks fail, its slots stay until it is back or frees them.
+    fn offer<W>(&mut self, job: JobId, slot: u16, cx: &mut Cx<'_, Message, W>) {
+        let offer = Call::OfferSlots { resource: self.resource, job, slots: vec![slot] };
+        self.line.ask(offer, Asked::Offer(job, slot), cx);
+    }
+    /// The JobMaster of a job is lost, or has let go (H5): its tasks fail, and its slots are offered to it again, as to one that is
+    /// back (`JobLeaderService.reconnect`). Nobody else would tell the ResourceManager, if that has not lost this TaskManager
+    /// too, that the job is to have them anew or that they are free.
     fn lose_job<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) {
+        self.fail_job(job, cx);
+        for slot in 0..self.slots.len() as u16 {
+            if self.slots[usize::from(slot)] == Some(job) {
+                self.offer(job, slot, cx);
+            }
+        }
+    }
+    fn fail_job<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) {
         self.masters.unmonitor(Master::Job(job));
         for place in 0..self.tasks.len() {
             if self.tasks[place].as_ref().is_some_and(|t| t.id().subtask.job == job) {
                 self.end(place, ExecutionState::Failed(Cause::JobManagerLost), cx);
             }
         }
-        self.slots.iter_mut().for_each(|s| {
-            s.take_if(|j| *j == job);
-        });
     }
 
     // ---- tasks

@@ -328,6 +328,9 @@ impl JobManager {
                 let accepted = self.answer(call, cx);
                 Self::reply(*conn, *id, accepted, cx);
             }
+            Some(Rpc::Tell(Note::SlotAvailable(id, job, slot))) => {
+                self.resources.available(*id, *job, *slot, cx.millis());
+            }
             Some(Rpc::Tell(
                 note @ (Note::Acknowledge(attempt, ..) | Note::Decline(attempt, ..) | Note::Reported(attempt, ..)),
             )) => {
@@ -360,8 +363,13 @@ impl JobManager {
             }
             Call::OfferSlots { resource, job, slots } => {
                 let Some(job) = self.jobs.get_mut(usize::from(job.0)) else { return false };
-                job.beats.monitor(*resource, now);
-                slots.iter().all(|slot| job.master.offer((*resource, *slot)))
+                // One that the ResourceManager has lost comes back by registering.
+                let there = self.lines.contains_key(resource);
+                let taken = there && slots.iter().all(|slot| job.master.offer((*resource, *slot)));
+                if taken {
+                    job.beats.monitor(*resource, now);
+                }
+                taken
             }
             Call::Update { attempt, state } => {
                 let job = attempt.subtask.job;

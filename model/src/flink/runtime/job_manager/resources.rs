@@ -91,6 +91,13 @@ impl Resources {
         }
         self.check(now);
     }
+    /// A job has no use for a slot (`notifySlotAvailable`).
+    pub fn available(&mut self, id: ResourceId, job: JobId, slot: u16, now: Millis) {
+        let manager = self.managers.get_mut(&id);
+        if manager.is_some_and(|m| m.slots[usize::from(slot)].take_if(|j| *j == job).is_some()) {
+            self.check(now);
+        }
+    }
     /// Slots that are to be asked for now.
     pub fn allocate(&mut self, now: Millis) -> Vec<(JobId, ResourceId, u16)> {
         let mut given = Vec::new();

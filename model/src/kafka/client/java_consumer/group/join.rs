@@ -175,6 +175,7 @@ impl GroupMember {
                 let leads = reply.leader.as_ref() == Some(&member);
                 let protocol = Some(reply.protocol.clone().unwrap_or_else(|| Name::from("")));
                 self.generation = Generation { id: reply.generation, member, protocol };
+                self.divided = leads.then(|| (net.view().version, self.partitions(net)));
                 let assignments = if leads { self.assign(reply, net) } else { Vec::new() };
                 self.send_sync(assignments, now);
                 return;
@@ -285,6 +286,22 @@ impl GroupMember {
         self.reset_and_rejoin(true);
     }
 
+    /// Partitions of the topics that it subscribes to, as its metadata has them now.
+    fn partitions(&self, net: &impl GroupNetwork) -> Vec<TopicPartition> {
+        let topics = self.config.topics.as_deref().unwrap_or_default();
+        net.view().leaders.keys().copied().filter(|tp| topics.contains(&tp.topic)).collect()
+    }
+    /// Whether a leader's metadata has other partitions than those that it divided (`rejoinNeededOrPending`): then it joins again.
+    /// Nobody else looks.
+    pub(super) fn must_divide_again(&mut self, net: &impl GroupNetwork) -> bool {
+        let Some((version, before)) = &mut self.divided else { return false };
+        if self.join != Join::No || *version == net.view().version {
+            return false;
+        }
+        *version = net.view().version;
+        let topics = self.config.topics.as_deref().unwrap_or_default();
+        !before.iter().eq(net.view().leaders.keys().filter(|tp| topics.contains(&tp.topic)))
+    }
     /// The leader divides the partitions of everybody's topics.
     fn assign(&mut self, reply: &JoinGroupReply, net: &impl GroupNetwork) -> Vec<(Name, MemberAssignment)> {
         let protocol = self.generation.protocol.clone().unwrap_or_else(|| Name::from(""));

@@ -78,6 +78,9 @@ pub struct GroupMember {
     needs_prepare: bool,
     join: Join,
     assigned: BTreeSet<TopicPartition>,
+    /// What it divided as leader of the last join (`assignmentSnapshot`), and the version of its metadata when it looked last;
+    /// nothing if another one led.
+    divided: Option<(u64, Vec<TopicPartition>)>,
     channel: Channel,
     commits: Commits,
     committed: Option<CommittedCall>,
@@ -107,6 +110,7 @@ impl GroupMember {
             needs_prepare: true,
             join: Join::No,
             assigned: BTreeSet::new(),
+            divided: None,
             channel: Channel::default(),
             asleep_until: Millis::ZERO,
             events: Vec::new(),
@@ -155,6 +159,7 @@ impl GroupMember {
             if (self.is_awaited() || self.coordinator_unknown(net, timer.now)) && !self.ensure_ready(timer, net)? {
                 return Ok(false);
             }
+            self.rejoin_needed |= self.must_divide_again(net);
             if (self.rejoin_needed || self.join != Join::No) && !self.ensure_active(timer.now, &consumed, net)? {
                 return Ok(false);
             }

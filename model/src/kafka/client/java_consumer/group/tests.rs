@@ -210,3 +210,17 @@ fn a_commit_of_an_assigned_consumer_looks_the_coordinator_up_anew() {
         assert_eq!(failed.count(), if looks { 0 } else { 2 });
     }
 }
+
+#[test]
+fn a_leader_whose_metadata_has_other_partitions_joins_again() {
+    let mut b = Bench::joined();
+    let partitions = std::mem::take(&mut b.net.view.leaders);
+    // The same, told again: nothing has changed.
+    (b.net.view.leaders, b.net.view.version) = (partitions.clone(), b.net.view.version + 1);
+    b.poll(10);
+    assert!(!b.member.rejoin_needed());
+    // A topic that nobody knows of for a while.
+    (b.net.view.leaders, b.net.view.version) = (Default::default(), b.net.view.version + 1);
+    b.poll(20);
+    assert!(matches!(b.net.asked.last(), Some((_, Some(GroupRequest::Join(_))))));
+}
