@@ -1,7 +1,7 @@
 //! What the recordings do not reach: sessions, polls that stay away, committed offsets.
 
 use super::*;
-use crate::base::{Addr, LeaderEpoch, TopicId};
+use crate::base::{Addr, Fix, LeaderEpoch, TopicId};
 use crate::kafka::ErrorCode;
 use crate::kafka::client::{ClusterView, Leader, Network};
 use crate::kafka::coordinator::group::Name;
