@@ -31,10 +31,13 @@ impl Took {
     }
 }
 
+/// Rows that were taken at once.
+type Rows = Arc<[Ghost]>;
+
 /// What operators have decided, in order. After a restore rows come again: every decision is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    of: BTreeMap<OperatorAt, Vec<(Took, Arc<[Ghost]>)>>,
+    of: BTreeMap<OperatorAt, Vec<(Took, Rows)>>,
 }
 impl Decisions {
     /// Rows were taken.
