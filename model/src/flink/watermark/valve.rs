@@ -85,7 +85,7 @@ mod tests {
             valve.watermark(1, 4);
             let signals = order.map(|channel| valve.status(channel, false));
             let all = signals.into_iter().flatten().flatten();
-            all.filter_map(|s| if let Signal::Watermark(w) = s { Some(w) } else { None }).last()
+            all.filter_map(|s| if let Signal::Watermark(w) = s { Some(w) } else { None }).next_back()
         };
         assert_eq!((ends([1, 0], Fixes::ALL), ends([0, 1], Fixes::ALL)), (Some(5), Some(5)));
         let old = Fixes::ALL.without(Fix::LastIdleYields);
