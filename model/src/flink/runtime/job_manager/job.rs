@@ -401,6 +401,10 @@ impl JobMaster {
             enumerator.events.task_failed(u32::from(subtask.1));
         }
         let execution = self.executions.get_mut(&subtask).expect("an execution");
+        if execution.stage == Stage::Told(ExecutionState::Finished) {
+            // It starts again with its region, and finds that it has nothing to do: others want its partition.
+            execution.stage = Stage::Told(ExecutionState::Canceled);
+        }
         if !execution.stage.is_over() {
             execution.stage = Stage::Canceling;
             if let Some((manager, _)) = execution.slot {
