@@ -172,6 +172,7 @@ fn count(wanted: impl Iterator<Item = Id>, found: impl Iterator<Item = Id>, many
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::base::Ghost;
     use model::store::clickhouse::Column;
 
     #[test]
@@ -207,14 +208,14 @@ mod tests {
             key: vec![Column::Value(0), Column::Value(1)],
             may_miss: false,
         };
-        let window = |end, key, sum| Row { cols: [end, key, sum, 1], ..Row::default() };
+        let window = |end, key, sum| Row { cols: [end, key, sum, 1], ghost: Ghost::NONE, ..Row::default() };
         let (one, other) = (window(10, 3, 100), window(10, 4, 100));
         let again = window(10, 3, 7);
         let of = |row: &Row, replaces| latest(row, &table(replaces));
         assert_ne!(of(&one, true), of(&other, true));
         assert_eq!(of(&one, true), of(&again, true), "it fired again: the newer row stays");
         assert_ne!(of(&one, false), of(&again, false));
-        let event = Row { ghost: model::base::Ghost::new(7), ..one };
+        let event = Row { ghost: Ghost::new(7), ..one };
         assert_eq!(of(&event, true), Id::Event(10));
     }
 }
