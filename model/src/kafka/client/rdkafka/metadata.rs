@@ -132,7 +132,10 @@ impl Metadata {
     /// bootstrap list and fresh back-offs. This is why `reconnect.backoff.max.ms` has no effect when all known brokers
     /// refuse (R).
     pub fn demand_any<T: Named>(&mut self, net: &mut Connections<T>, config: &RdConfig, now: Millis) {
-        if net.all_down() && net.brokers.iter().any(|b| b.real() && b.backoff.due > now) {
+        let mut known = net.brokers.iter().filter(|b| b.real()).peekable();
+        // A broker that had all sessions expired while it was frozen lists nobody: with that every node is decommissioned.
+        let nobody = known.peek().is_none();
+        if nobody || net.all_down() && known.any(|b| b.backoff.due > now) {
             net.rebootstrap(config);
             self.delegations.values_mut().filter(|d| d.leader.node != BrokerId::NONE).for_each(Delegation::lose);
             self.version += 1;

@@ -18,6 +18,8 @@ struct Bench {
     producer: RdProducer,
     now: Millis,
     knows_topic: bool,
+    /// It is in the lists that it gives.
+    lists_itself: bool,
     seen: Vec<i32>,
 }
 impl Bench {
@@ -25,7 +27,7 @@ impl Bench {
         let addr = Addr { process: ProcessId(1), port: Port(0) };
         let stream = Streams(seed).stream(Domain::Process, 1, "librdkafka");
         let producer = RdProducer::new(RdConfig::idempotent(), vec![addr], fixes, stream, Millis::ZERO);
-        Self { producer, now: Millis::ZERO, knows_topic: true, seen: Vec::new() }
+        Self { producer, now: Millis::ZERO, knows_topic: true, lists_itself: true, seen: Vec::new() }
     }
     fn run(&mut self, until: i64) {
         while self.now.0 < until {
@@ -51,10 +53,11 @@ impl Bench {
         match body {
             Request::Metadata(_) => {
                 let addr = Addr { process: ProcessId(1), port: Port(0) };
-                let leader =
-                    PartitionInfo { tp: TP, error: ErrorCode::None, leader: BrokerId(1), epoch: LeaderEpoch(0) };
+                let id = if self.lists_itself { BrokerId(1) } else { BrokerId::NONE };
+                let leader = PartitionInfo { tp: TP, error: ErrorCode::None, leader: id, epoch: LeaderEpoch(0) };
+                let listed = [BrokerInfo { id, addr }];
                 Reply::Metadata(MetadataReply {
-                    brokers: [BrokerInfo { id: BrokerId(1), addr }].into(),
+                    brokers: listed.into_iter().filter(|_| self.lists_itself).collect(),
                     partitions: if self.knows_topic { [leader].into() } else { [].into() },
                     unknown: if self.knows_topic { [].into() } else { [TOPIC].into() },
                 })
@@ -112,7 +115,7 @@ fn a_clone_goes_on_as_the_original_does() {
     a.send(5);
     a.run(600);
     let copy = a.producer.clone();
-    let mut b = Bench { producer: copy, now: a.now, knows_topic: true, seen: a.seen.clone() };
+    let mut b = Bench { producer: copy, now: a.now, knows_topic: true, lists_itself: true, seen: a.seen.clone() };
     for bench in [&mut a, &mut b] {
         bench.send(4);
         bench.run(5_000);
@@ -128,4 +131,19 @@ fn a_full_queue_refuses() {
     b.producer.config.queue_max_messages = 2;
     b.send(2);
     assert_eq!(b.producer.send(TP, Row::default(), b.now), Err(RdError::QueueFull));
+}
+
+/// A controller that thaws lists nobody for a moment: every session has expired by its clock.
+#[test]
+fn with_every_node_decommissioned_it_begins_with_the_bootstrap_list_again() {
+    let mut b = Bench::new(Fixes::ALL, 5);
+    b.send(3);
+    b.run(2_000);
+    b.lists_itself = false;
+    b.run(301_000);
+    b.lists_itself = true;
+    b.send(2);
+    b.run(310_000);
+    assert_eq!(b.seen, [0, 3]);
+    assert_eq!(b.producer.unreported(), 0);
 }
