@@ -37,6 +37,9 @@ struct Watched {
     leader_epoch: LeaderEpoch,
     candidates: BrokerSet,
     losses: Vec<Loss>,
+    /// Where a leader that had lost its tail with power wrote anew under the epoch of what it had lost: no comparison of
+    /// epochs tells the two apart, and the logs part for good (L-20).
+    rewritten: Vec<(Offset, Offset)>,
 }
 
 impl Watched {
@@ -56,9 +59,12 @@ impl Watched {
             None
         }
     }
-    /// The rule by which the record at `offset` was lost.
+    /// The rule by which the record at `offset` was lost, or may differ from replica to replica.
     fn lost(&self, offset: Offset) -> Option<Excuse> {
-        self.losses.iter().find(|l| l.from <= offset && offset < l.to).and_then(|l| l.excuse)
+        let within = |from, to| from <= offset && offset < to;
+        let lost = self.losses.iter().find(|l| within(l.from, l.to)).and_then(|l| l.excuse);
+        let rewritten = || self.rewritten.iter().any(|(from, to)| within(*from, *to)).then_some(Excuse::PowerLoss);
+        lost.or_else(rewritten)
     }
     fn newest(&self) -> Option<(LeaderEpoch, ProcessId)> {
         self.leaders.last().copied()
@@ -139,7 +145,9 @@ impl ReplicationLaw {
         under: LeaderEpoch,
     ) {
         let (w, i) = self.at(tp, process);
-        let excuse = w.excuse(i, under, epoch, to);
+        // Two logs that part within one epoch are never mended: who leads by the one lacks what was committed by the other.
+        let parted = || w.lost(from).filter(|_| w.shadow.parts_within_epoch(i));
+        let excuse = w.excuse(i, under, epoch, to).or_else(parted);
         let broker = w.shadow.replicas[i].broker;
         let loss = Loss { at, tp, from, to, excuse };
         let new = Loss::enter(&mut w.losses, loss);
@@ -272,6 +280,11 @@ impl ReplicationLaw {
         if w.shadow.replicas[i].end != base {
             self.check_end(at, tp, process, base);
             (w, i) = self.at(tp, process);
+        }
+        if leader {
+            let had = w.shadow.replicas[i].cut.map(|c| c.had).filter(|had| base < *had);
+            let again = had.filter(|_| w.shadow.at(base).is_some_and(|l| l.epoch == link.epoch));
+            w.rewritten.extend(again.map(|had| (base, had.max(link.next))));
         }
         w.shadow.append(i, link);
         if !leader || w.newest() != Some((link.epoch, process)) {
