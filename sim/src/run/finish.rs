@@ -1,5 +1,6 @@
 //! The end of a run: the laws settle, the outcome is made.
 
+use super::faults::Phase;
 use super::seen::{Latencies, Skew};
 use super::{Run, evidence};
 use crate::cli::reproduce;
@@ -370,9 +371,12 @@ fn liveness(run: &Run, findings: &Findings) -> BTreeMap<String, Liveness> {
         .collect()
 }
 fn freshness(run: &Run) -> BTreeMap<String, Freshness> {
+    let happened = run.faults().log().iter().rev().find(|f| f.phase != Phase::Skipped);
+    let calm = happened.map(|f| f.at.millis().0 as u64);
     let of = |l: &Latencies, s: &Skew| {
         let [p50, p99, max] = [500, 990, 1000].map(|rank| l.percentile(rank));
-        Freshness { p50, p99, max, skew_mean: s.mean_ms(), skew_max: s.max_ms }
+        let caught_up = calm.map_or(0, |instant| l.caught_up(instant));
+        Freshness { p50, p99, max, caught_up, skew_mean: s.mean_ms(), skew_max: s.max_ms }
     };
     let readers = run.cast.readers.iter().zip(&run.seen.latencies).zip(&run.seen.skews);
     let readers = readers.map(|((r, l), s)| (r.name.clone(), of(l, s)));

@@ -2,29 +2,42 @@
 
 use super::Shuffle;
 use super::faults::Watcher;
-use crate::judge::{Journey, Judge};
+use crate::judge::{Chunked, Journey, Judge};
 use crate::world::Observer;
 use model::base::{Addr, Aside, Event, Layer, ProcessId, Shown, SimTime, SmallMap, TopicPartition};
 use std::collections::BTreeMap;
 
-/// Latencies of one layer in ms: how many of each; the last one counts all above.
+/// How old what one layer shows is.
 #[derive(Clone, Debug, Default)]
-pub struct Latencies(Vec<u32>);
+pub struct Latencies {
+    /// By age in ms: how many; the last one counts all above.
+    ages: Vec<u32>,
+    /// By time of sending, in tenths of a second: when the last of it was shown, ms.
+    shown: Chunked<u64>,
+}
 impl Latencies {
     const MOST: usize = 600_000;
-    fn add(&mut self, ms: u64) {
-        let i = (ms as usize).min(Self::MOST);
-        if self.0.len() <= i {
-            self.0.resize(i + 1, 0);
+    const TENTH: u64 = 100;
+    fn add(&mut self, sent_ms: u64, now_ms: u64) {
+        let i = (now_ms.saturating_sub(sent_ms) as usize).min(Self::MOST);
+        if self.ages.len() <= i {
+            self.ages.resize(i + 1, 0);
         }
-        self.0[i] += 1;
+        self.ages[i] += 1;
+        let last = self.shown.grow((sent_ms / Self::TENTH) as usize);
+        *last = now_ms.max(*last);
+    }
+    /// How long after `instant`, in ms, the last of what had been sent until then was shown; what never was does not count.
+    pub fn caught_up(&self, instant_ms: u64) -> u64 {
+        let sent = self.shown.iter().take((instant_ms / Self::TENTH) as usize);
+        sent.copied().max().unwrap_or(0).saturating_sub(instant_ms)
     }
     /// The latency that `per_mille` of the events did not exceed; 0 without events.
     pub fn percentile(&self, per_mille: u64) -> u64 {
-        let all: u64 = self.0.iter().map(|n| u64::from(*n)).sum();
+        let all: u64 = self.ages.iter().map(|n| u64::from(*n)).sum();
         let rank = (all * per_mille).div_ceil(1000);
         let mut sum = 0;
-        self.0
+        self.ages
             .iter()
             .position(|n| {
                 sum += u64::from(*n);
@@ -153,9 +166,9 @@ impl Observer for Seen {
             if row.ghost.in_ledger()
                 && let Some(sent) = ledger.get(row.ghost.open() as usize)
             {
-                latencies.add(now.saturating_sub(u64::from(sent.at_ms)));
+                latencies.add(u64::from(sent.at_ms), now);
             } else if let Some(base) = self.event_base {
-                latencies.add(now.saturating_add_signed(base.wrapping_sub(row.time.0 + 1)));
+                latencies.add((row.time.0 + 1).wrapping_sub(base).max(0) as u64, now);
             }
         }
     }
@@ -189,8 +202,18 @@ mod tests {
     #[test]
     fn percentiles_are_ranks() {
         let mut l = Latencies::default();
-        (1..=100).for_each(|ms| l.add(ms));
+        (1..=100).for_each(|ms| l.add(1_000, 1_000 + ms));
         assert_eq!((l.percentile(500), l.percentile(990), l.percentile(1000)), (50, 99, 100));
         assert_eq!(Latencies::default().percentile(500), 0);
+    }
+
+    #[test]
+    fn a_layer_has_caught_up_when_it_has_shown_all_that_was_sent_before() {
+        let mut l = Latencies::default();
+        for (sent, shown) in [(100, 5_200), (4_900, 5_100), (5_100, 9_000)] {
+            l.add(sent, shown);
+        }
+        assert_eq!([5_000, 5_200, 6_000].map(|instant| l.caught_up(instant)), [200, 3_800, 3_000]);
+        assert_eq!(Latencies::default().caught_up(5_000), 0);
     }
 }

@@ -395,6 +395,8 @@ pub struct Freshness {
     pub p99: u64,
     /// Largest.
     pub max: u64,
+    /// From the last beginning or end of a fault until all that had been sent before it was shown; 0 without faults.
+    pub caught_up: u64,
     /// Event time between the foremost and the hindmost partition: mean over the records delivered.
     pub skew_mean: u64,
     /// The same, largest.

@@ -130,10 +130,11 @@ impl Display for Outcome {
                 }),
             ),
             table(
-                ["freshness", "p50", "p99", "max", "mean skew", "max skew"],
+                ["freshness", "p50", "p99", "max", "caught up", "mean skew", "max skew"],
                 self.freshness_ms.iter().map(|(name, l)| {
-                    let [a, b, c, d, e] = [l.p50, l.p99, l.max, l.skew_mean, l.skew_max].map(seconds);
-                    [name.clone(), a, b, c, d, e]
+                    let of = [l.p50, l.p99, l.max, l.caught_up, l.skew_mean, l.skew_max];
+                    let [a, b, c, d, e, f] = of.map(seconds);
+                    [name.clone(), a, b, c, d, e, f]
                 }),
             ),
             table(
