@@ -46,6 +46,10 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
             let difference = compared.difference.as_deref().unwrap_or("no event differs");
             writeln!(out, "{difference}\n")?;
             write!(out, "{}", side_by_side(&compared.left.to_string(), &compared.right.to_string()))?;
+            if arguments.changed && compared.left.verdict == compared.right.verdict {
+                let seed = seeds.0;
+                writeln!(out, "\nthe change shows nothing with seed {seed}: the verdict is the same on both sides")?;
+            }
         }
         Format::Json => {
             let json = serde_json::json!({

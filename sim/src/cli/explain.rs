@@ -49,6 +49,10 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
     if let Some(error) = run.error() {
         return Err(Failure::usage(error));
     }
+    let sent = run.seen.judge.ledger.len();
+    if let Some(event) = arguments.event.filter(|event| *event >= sent) {
+        return Err(Failure::usage(format!("there is no event {event}: {sent} were sent, from 0 on")));
+    }
     let journey = run.seen.journey.take().unwrap_or_default();
     let explained = why::explain(&run, &journey);
     let wanted = |d: &&Displaced| arguments.event.is_none_or(|event| event == d.event);

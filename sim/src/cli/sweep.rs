@@ -156,13 +156,18 @@ fn tables(variations: &[Variation], rows: &[&Row], measures: &[Measure], out: &m
 
 /// Everything that one scenario's runs came to.
 fn found(sweep: &Sweep, out: &mut impl Write) -> Result<(), Failure> {
-    let violated: Vec<_> = sweep.violated().map(|r| r.seed).collect();
-    writeln!(
-        out,
-        "expectations violated in {} runs: {:?}",
-        violated.len(),
-        violated.iter().take(20).collect::<Vec<_>>()
-    )?;
+    writeln!(out, "expectations violated in {} runs", sweep.violated().count())?;
+    let mut broken: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for run in sweep.violated() {
+        for expected in run.outcome.expectations.iter().filter(|e| !e.holds) {
+            broken.entry(&expected.text).or_default().push(run.seed);
+        }
+    }
+    for (text, seeds) in &broken {
+        let first: Vec<String> = seeds.iter().take(20).map(u64::to_string).collect();
+        let more = if seeds.len() > first.len() { ", ..." } else { "" };
+        writeln!(out, "  {:>5}  {text}: seeds {}{more}", seeds.len(), first.join(", "))?;
+    }
     let alarms: Vec<_> = sweep.alarms().collect();
     writeln!(out, "alarms in {} runs", alarms.len())?;
     for (run, text) in alarms.iter().take(20) {

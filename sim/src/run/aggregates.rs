@@ -123,8 +123,8 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
     let begins = assigned.map_or(source, |(at, _)| at);
     let sliced = of_window_is_sliced(nodes().map(|(_, n)| n));
     let joins = nodes().filter(|(_, n)| matches!(n.kind, NodeKind::Operator(OperatorConfig::Join(_), _)));
-    let unique = nodes().skip(found.map_or(0, |w| w + 1)).find_map(|(_, n)| match &n.kind {
-        NodeKind::Operator(OperatorConfig::Deduplicate(d), _) => Some(d.key.column() as u8),
+    let unique = nodes().skip(found.map_or(0, |w| w + 1)).find_map(|(at, n)| match &n.kind {
+        NodeKind::Operator(OperatorConfig::Deduplicate(d), _) => Some((first + at, d.key.column() as u8)),
         _ => None,
     });
     let (into, writes) = match &job.nodes[sink].kind {

@@ -163,6 +163,7 @@ fn aggregates(run: &Run, results: &Results) -> BTreeMap<String, Aggregate> {
         on_time_in_windows: p.on_time_in_windows,
         on_time_late: p.on_time_late,
         late_in_windows: p.late_in_windows,
+        resent_in_windows: p.resent_in_windows,
         late_in_late: p.late_in_late,
         pending: p.pending,
         in_both: p.in_both,
@@ -376,7 +377,7 @@ fn freshness(run: &Run) -> BTreeMap<String, Freshness> {
     let of = |l: &Latencies, s: &Skew| {
         let [p50, p99, max] = [500, 990, 1000].map(|rank| l.percentile(rank));
         let caught_up = calm.map_or(0, |instant| l.caught_up(instant));
-        Freshness { p50, p99, max, caught_up, skew_mean: s.mean_ms(), skew_max: s.max_ms }
+        Freshness { events: l.len(), p50, p99, max, caught_up, skew_mean: s.mean_ms(), skew_max: s.max_ms }
     };
     let readers = run.cast.readers.iter().zip(&run.seen.latencies).zip(&run.seen.skews);
     let readers = readers.map(|((r, l), s)| (r.name.clone(), of(l, s)));

@@ -335,6 +335,7 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
         nodes.push(ResultNode::Source {
             from: vec![(gatekeeper.consumer.topics[0].0, None)],
             bound: None,
+            idles: false,
             until: None,
         });
         for (topic, poison) in [(gatekeeper.valid, 0), (gatekeeper.dead_letters, 1)] {
@@ -355,7 +356,8 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                     // Event time ends with a bounded source.
                     let bound = watermarks.map(|w| w.strategy.bound());
                     let bound = if until.is_some() { Some(i64::MIN) } else { bound };
-                    ResultNode::Source { from, bound, until: until.clone() }
+                    let idles = watermarks.is_some_and(|w| w.idle_timeout.is_some());
+                    ResultNode::Source { from, bound, idles, until: until.clone() }
                 }
                 // What is late depends on the watermark.
                 (NodeKind::Operator(OperatorConfig::LateFilter(_), _), _) => ResultNode::Nothing,

@@ -27,6 +27,10 @@ impl Latencies {
         let last = self.shown.grow((sent_ms / Self::TENTH) as usize);
         *last = now_ms.max(*last);
     }
+    /// Of how many events.
+    pub fn len(&self) -> u64 {
+        self.ages.iter().map(|n| u64::from(*n)).sum()
+    }
     /// How long after `instant`, in ms, the last of what had been sent until then was shown; what never was does not count.
     pub fn caught_up(&self, instant_ms: u64) -> u64 {
         let sent = self.shown.iter().take((instant_ms / Self::TENTH) as usize);
@@ -34,7 +38,7 @@ impl Latencies {
     }
     /// The latency that `per_mille` of the events did not exceed; 0 without events.
     pub fn percentile(&self, per_mille: u64) -> u64 {
-        let all: u64 = self.ages.iter().map(|n| u64::from(*n)).sum();
+        let all = self.len();
         let rank = (all * per_mille).div_ceil(1000);
         let mut sum = 0;
         self.ages
@@ -168,7 +172,11 @@ impl Observer for Seen {
             {
                 latencies.add(u64::from(sent.at_ms), now);
             } else if let Some(base) = self.event_base {
-                latencies.add((row.time.0 + 1).wrapping_sub(base).max(0) as u64, now);
+                // A file's times may be no times of the run.
+                let made = u64::try_from((row.time.0 + 1).wrapping_sub(base)).unwrap_or(0);
+                if made <= now {
+                    latencies.add(made, now);
+                }
             }
         }
     }

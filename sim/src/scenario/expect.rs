@@ -93,6 +93,9 @@ impl Expectation {
                 Leaf::Text => v.is_string(),
             },
         };
+        if text[right.clone()].trim_start().starts_with('=') {
+            return Err(wrong(right, "the comparison is `=`, with one sign"));
+        }
         if !fits {
             return Err(wrong(right, "the value is of another type than what the path leads to"));
         }

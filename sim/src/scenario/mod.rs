@@ -248,7 +248,7 @@ impl Loader {
                 return (None, None);
             }
         };
-        match resolve::resolve(name, tree, &raw, base, &self.outcome, &checked.dropped) {
+        match resolve::resolve(name, tree, &raw, (base, &self.sources), &self.outcome, &checked.dropped) {
             Ok(scenario) if self.problems.is_empty() => (Some(raw), Some(scenario)),
             Ok(_) => (Some(raw), None),
             Err(problems) => {

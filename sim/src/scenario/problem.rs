@@ -2,6 +2,7 @@
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Number of a [`Source`] in [`Sources`].
@@ -40,6 +41,11 @@ impl Sources {
     /// The text with this number.
     pub fn get(&self, id: SourceId) -> &Source {
         &self.0[id.0 as usize]
+    }
+    /// The folder that paths written in a text are relative to; none for an argument.
+    pub fn folder(&self, id: SourceId) -> Option<&Path> {
+        let name = self.0.get(id.0 as usize)?.name.as_str();
+        if name.starts_with("--") { None } else { Path::new(name).parent() }
     }
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Source> {

@@ -196,6 +196,8 @@ pub struct Aggregate {
     pub on_time_late: u64,
     /// Late events in windows.
     pub late_in_windows: u64,
+    /// Copies of events that had been sent before: what a deduplication should have left out.
+    pub resent_in_windows: u64,
     /// Late events in the late output.
     pub late_in_late: u64,
     /// Events of windows still open.
@@ -389,6 +391,8 @@ pub struct Liveness {
 /// How late and how far apart records reach a reader, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Freshness {
+    /// How many of its rows have an age: not results of a file's events, whose times are no times of the run.
+    pub events: u64,
     /// Median.
     pub p50: u64,
     /// 99th percentile.

@@ -1,6 +1,7 @@
 //! The outcome as people read it.
 
 use super::outcome::{Outcome, Verdict};
+use crate::judge::Excuse;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use std::fmt::{self, Display};
 
@@ -80,20 +81,35 @@ impl Display for Outcome {
                 self.scopes.iter().map(|(name, s)| [name.clone(), yes(s.state), yes(s.sink), yes(s.reader)]),
             ),
             table(
-                ["windows", "on time", "late", "pending", "late: on time", "late", "both", "neither", "twice", "again"],
+                [
+                    "windows",
+                    "on time",
+                    "late",
+                    "resent",
+                    "pending",
+                    "late: on time",
+                    "late",
+                    "both",
+                    "neither",
+                    "twice",
+                    "again",
+                ],
                 self.aggregates.iter().map(|(name, a)| {
-                    let windows = [a.on_time_in_windows, a.late_in_windows, a.pending];
-                    let [on, late, pending] = windows.map(|n| n.to_string());
+                    let windows = [a.on_time_in_windows, a.late_in_windows, a.resent_in_windows, a.pending];
+                    let [on, late, resent, pending] = windows.map(|n| n.to_string());
                     let [on_late, late_late] = [a.on_time_late, a.late_in_late].map(|n| n.to_string());
                     let wrong = [a.in_both, a.in_neither, a.counted_twice, a.refired];
                     let [both, neither, twice, again] = wrong.map(|n| n.to_string());
-                    [name.clone(), on, late, pending, on_late, late_late, both, neither, twice, again]
+                    [name.clone(), on, late, resent, pending, on_late, late_late, both, neither, twice, again]
                 }),
             ),
             table(
-                ["accounted for", "by rule", "times"],
+                ["accounted for", "times", "by rule", "which says"],
                 self.scopes.iter().flat_map(|(name, s)| {
-                    s.by_rule.iter().map(move |(rule, n)| [name.clone(), rule.clone(), n.to_string()])
+                    s.by_rule.iter().map(move |(rule, n)| {
+                        let says = Excuse::ALL.into_iter().find(|e| e.rules() == rule).map_or("", Excuse::text);
+                        [name.clone(), n.to_string(), rule.clone(), says.to_owned()]
+                    })
                 }),
             ),
             table(
@@ -130,8 +146,15 @@ impl Display for Outcome {
                 }),
             ),
             table(
+                ["transactions aborted by", "their client", "transaction.timeout.ms", "the next of the same id"],
+                self.aborts.iter().filter(|a| a.client + a.expiry + a.init > 0).map(|a| {
+                    let [client, expiry, init] = [a.client, a.expiry, a.init].map(|n| n.to_string());
+                    [String::new(), client, expiry, init]
+                }),
+            ),
+            table(
                 ["freshness", "p50", "p99", "max", "caught up", "mean skew", "max skew"],
-                self.freshness_ms.iter().map(|(name, l)| {
+                self.freshness_ms.iter().filter(|(_, l)| l.events > 0).map(|(name, l)| {
                     let of = [l.p50, l.p99, l.max, l.caught_up, l.skew_mean, l.skew_max];
                     let [a, b, c, d, e, f] = of.map(seconds);
                     [name.clone(), a, b, c, d, e, f]

@@ -8,6 +8,7 @@ use model::base::text_value;
 use model::base::{EventTime, Nanos, Row, SimTime};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -76,6 +77,8 @@ pub struct EventsReader {
     /// Event time of the first, and the last send.
     first: Option<EventTime>,
     last: SimTime,
+    /// By event id, the number of the event that had it first. Of a file that is only checked none is kept.
+    ids: Option<BTreeMap<i64, u32>>,
 }
 
 impl EventsReader {
@@ -102,7 +105,12 @@ impl EventsReader {
             events: 0,
             first: None,
             last: SimTime::ZERO,
+            ids: None,
         })
+    }
+    /// The same; it tells an event whose id was there before as a copy of that one, where the mapping has an `event-id`.
+    pub fn telling_copies(self) -> Self {
+        Self { ids: self.mapping.event_id.is_some().then(BTreeMap::new), ..self }
     }
 
     fn error(&self, column: usize, message: impl Into<String>) -> LineError {
@@ -248,6 +256,13 @@ impl EventsReader {
             Some(other) => other.to_string().len(),
             None => text.len(),
         };
+        let copy_of = self.ids.as_mut().and_then(|ids| match ids.entry(event_id) {
+            Entry::Occupied(first) => Some(*first.get()),
+            Entry::Vacant(new) => {
+                new.insert(self.events);
+                None
+            }
+        });
         let bytes = u32::try_from(OVERHEAD + value + key.as_ref().map_or(0, Vec::len)).unwrap_or(u32::MAX);
         Ok(Planned {
             at,
@@ -260,7 +275,7 @@ impl EventsReader {
             poison: false,
             late_by: Nanos::ZERO,
             held: Nanos::ZERO,
-            copy_of: None,
+            copy_of,
         })
     }
     /// The columns that are mapped; without any the event id alone.

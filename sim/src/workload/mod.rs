@@ -30,7 +30,7 @@ impl Source {
         Ok(match workload {
             Workload::Shoppers(s) => Self::Shoppers(Box::new(Shoppers::new(Arc::new(s.clone()), streams, entity))),
             Workload::Gateway(g) => Self::Gateway(Box::new(Requests::new(Arc::new(g.clone()), streams, entity))),
-            Workload::EventsFile(f) => Self::EventsFile(Box::new(EventsReader::open(f)?)),
+            Workload::EventsFile(f) => Self::EventsFile(Box::new(EventsReader::open(f)?.telling_copies())),
         })
     }
     /// The next send; `None` after the last.

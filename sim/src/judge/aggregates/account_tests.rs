@@ -56,7 +56,7 @@ fn facts(plan: &AggregatePlan) -> Facts<'_> {
         loss: None,
     }
 }
-const AT_FIVE: Reached = Reached { time: 5, key: 1, value: 1, late: false, copies: 1, doubtful: false };
+const AT_FIVE: Reached = Reached { time: 5, key: 1, value: 1, late: false, resent: false, copies: 1, doubtful: false };
 
 /// Attempt `attempt`, begun with checkpoint `restored`, behind the barrier of `last`.
 fn point(attempt: u32, restored: i64, last: i64) -> Point {

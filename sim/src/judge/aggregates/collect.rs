@@ -2,7 +2,7 @@
 
 use super::{AggregatePlan, Facts, Firing, History, Placed, Reached, Standing, Taken, What, rule_of, settle};
 use crate::judge::results::{Into, Record};
-use crate::judge::{Evidence, Findings, OperatorAt, Testimony, Took, Violation};
+use crate::judge::{Evidence, Findings, OperatorAt, Sent, Testimony, Took, Violation};
 use model::base::{Ghost, Row};
 use model::kafka::log::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,9 +103,17 @@ fn events(
         }
         newest = newest.max(record.item.time);
     }
-    let mut copied: BTreeMap<i64, u64> = BTreeMap::new();
-    if let Some(unique) = plan.unique.map(usize::from) {
-        foretold.patient[plan.input].iter().for_each(|r| *copied.entry(r.item.cols[unique]).or_default() += 1);
+    // Which of two copies gets through a deduplication is decided there: its rows are those that came to it.
+    let mut copied: BTreeSet<u32> = BTreeSet::new();
+    if let Some((node, column)) = plan.unique {
+        let mut first: BTreeMap<i64, u32> = BTreeMap::new();
+        for record in foretold.patient[node].iter().filter(|r| r.ghost.in_ledger()) {
+            let (value, event) = (record.item.cols[usize::from(column)], record.ghost.open());
+            match first.get(&value) {
+                Some(other) => copied.extend([*other, event]),
+                None => _ = first.insert(value, event),
+            }
+        }
     }
     let mut events = BTreeMap::new();
     for (records, doubtful) in [(&foretold.patient[plan.input], true), (&foretold.rows[plan.input], false)] {
@@ -113,15 +121,15 @@ fn events(
             let event = ghost.open();
             let Some(copies) = copies.get(&event).copied() else { continue };
             let (key, sum) = plan.columns;
-            let twice = plan.unique.is_some_and(|c| copied.get(&item.cols[usize::from(c)]).is_some_and(|n| *n > 1));
             let known = before.get(&event).copied().unwrap_or(i64::MIN).saturating_sub(plan.bound);
             let reached = Reached {
                 time: item.time,
                 key: item.cols[usize::from(key)],
                 value: sum.map_or(0, |c| item.cols[usize::from(c)]),
                 late: plan.window.is_some() && plan.shape.over(item.time) + plan.lateness <= known,
+                resent: end.ledger.get(event).is_some_and(|sent| sent.flags & Sent::RESENT != 0),
                 copies,
-                doubtful: doubtful || twice,
+                doubtful: doubtful || copied.contains(&event),
             };
             events.insert(event, reached);
         }

@@ -35,6 +35,8 @@ pub struct Reached {
     pub value: i64,
     /// Late by definition.
     pub late: bool,
+    /// A copy of an event that had been sent before.
+    pub resent: bool,
     /// How often the topic that the job reads holds it.
     pub copies: u64,
     /// Whether it gets as far as the window depends on how long a join keeps its rows: by watermarks, so it may or may not.
@@ -111,6 +113,8 @@ pub struct Placed {
     pub on_time_late: u64,
     /// Late events in windows.
     pub late_in_windows: u64,
+    /// Events in windows that were sent again: copies of events that had been sent before.
+    pub resent_in_windows: u64,
     /// Late events in the late output.
     pub late_in_late: u64,
     /// Events of windows still open.
@@ -209,6 +213,7 @@ pub fn settle(history: &History) -> Placed {
             (windows, late) => {
                 placed.in_both += find(windows && late, What::Both, &mut placed);
                 placed.on_time_in_windows += u64::from(windows && !reached.late);
+                placed.resent_in_windows += u64::from(windows && reached.resent);
                 placed.late_in_late += u64::from(late && reached.late);
                 placed.on_time_late += find(late && !reached.late, What::OnTimeLate, &mut placed);
                 let wrong = windows && reached.late;

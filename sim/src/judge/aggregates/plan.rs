@@ -144,9 +144,9 @@ pub struct AggregatePlan {
     pub window: Option<OperatorAt>,
     /// Joins above it.
     pub joins: Vec<OperatorAt>,
-    /// The column that must be unique before it, where duplicates are dropped: which of two copies gets through depends on
-    /// their way.
-    pub unique: Option<u8>,
+    /// Where duplicates are dropped before it, the node that drops them, and the column that must be unique there: which of
+    /// two copies gets through depends on their way.
+    pub unique: Option<(usize, u8)>,
     /// Where late events go.
     pub late: Vec<LateOutput>,
     /// It takes the topic's rows as they are.

@@ -9,7 +9,7 @@ const HOP: Shape = Shape::Sliding { size: 10, slide: 5, offset: 0 };
 fn history(shape: Shape, times: &[i64], late: &[u32]) -> History {
     let reached = |(event, time): (u32, &i64)| {
         let late = late.contains(&event);
-        (event, Reached { time: *time, key: 1, value: 1, late, copies: 1, doubtful: false })
+        (event, Reached { time: *time, key: 1, value: 1, late, resent: false, copies: 1, doubtful: false })
     };
     History {
         shape,

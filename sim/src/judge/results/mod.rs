@@ -29,6 +29,8 @@ pub enum ResultNode {
         from: Vec<(u16, Option<usize>)>,
         /// How far its watermark stays behind the newest event, ms; none where it makes none.
         bound: Option<i64>,
+        /// Whether a partition that is quiet holds its watermark no more.
+        idles: bool,
         /// Where it ends, by partition; none where it does not.
         until: Option<Vec<u32>>,
     },
@@ -79,7 +81,20 @@ pub struct ResultPlan {
     pub aggregates: Vec<AggregatePlan>,
 }
 impl ResultPlan {
-    /// The same, if joins waited for ever and duplicates were let through; none if there are none.
+    /// The same, if joins waited for ever; none if there are none. A join forgets when the watermark has passed its time to
+    /// live, not when the events have: where the watermark lags, it pairs what is further apart.
+    fn lagging(&self) -> Option<Self> {
+        let mut plan = self.clone();
+        let mut changed = false;
+        for node in &mut plan.nodes {
+            if let ResultNode::Derived(_, Derivation(OperatorConfig::Join(join))) = node {
+                join.ttl = Millis(i64::MAX);
+                changed = true;
+            }
+        }
+        changed.then_some(plan)
+    }
+    /// The same, and duplicates were let through; none if there is neither.
     fn patient(&self) -> Option<Self> {
         let mut plan = self.clone();
         let mut changed = false;
@@ -245,6 +260,21 @@ impl ResultLaw {
         }
         beyond
     }
+    /// The newest event of the partition that ended first, by source: what a watermark comes to whatever is read when.
+    fn slowest(&self, end: &Evidence<'_>) -> BTreeMap<usize, i64> {
+        let mut slowest = BTreeMap::new();
+        for (number, node) in self.plan.nodes.iter().enumerate() {
+            // Where a bounded source ends, event time does.
+            let ResultNode::Source { from, bound: Some(_), idles, until: None } = node else { continue };
+            let partitions = from.iter().flat_map(|(topic, _)| end.partitions_of(*topic));
+            let newest = partitions.filter_map(|tp| {
+                let times = end.committed(tp).flat_map(|e| e.batch.rows.iter().map(|r| r.time.0));
+                times.max().or((!idles).then_some(i64::MIN))
+            });
+            slowest.insert(number, newest.min().unwrap_or(i64::MIN));
+        }
+        slowest
+    }
     /// Settles the account.
     pub fn settle(&self, end: &Evidence<'_>, told: &Testimony<'_>, findings: &mut Findings) -> Results {
         let mut results = Results::default();
@@ -252,13 +282,16 @@ impl ResultLaw {
             return results;
         }
         let beyond = self.behind_ends(end);
-        let expected = reference::evaluate(&self.plan, &self.sent, &beyond);
+        let slowest = self.slowest(end);
+        let evaluate = |plan: &ResultPlan, sent: &_| reference::evaluate(plan, sent, &beyond, &slowest);
+        let expected = evaluate(&self.plan, &self.sent);
+        let lagging = self.plan.lagging().map(|plan| evaluate(&plan, &self.sent));
         // What did not get into its topic is missing there, and is nothing that a job could have lost.
         let present = self.present(end);
         let sent = present.as_ref().unwrap_or(&self.sent);
-        let there = present.as_ref().map(|present| reference::evaluate(&self.plan, present, &beyond));
+        let there = present.as_ref().map(|present| evaluate(&self.plan, present));
         let there = there.as_ref().unwrap_or(&expected);
-        let patient = self.plan.patient().map(|plan| reference::evaluate(&plan, sent, &beyond));
+        let patient = self.plan.patient().map(|plan| evaluate(&plan, sent));
         let foretold = Foretold { rows: there, patient: patient.as_ref().unwrap_or(there) };
         for (at, plan) in self.plan.aggregates.iter().enumerate() {
             // Jobs that write the same, one after the other, are one to whoever reads it.
@@ -284,8 +317,6 @@ impl ResultLaw {
             let together = self.plan.sinks.iter().zip(&self.emitted).filter(|(other, _)| other.into == sink.into);
             let emitted: &BTreeMap<_, _> =
                 &together.flat_map(|(_, emitted)| emitted).map(|(key, item)| (*key, *item)).collect();
-            let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
-            expected[sink.node].iter().for_each(|r| *wanted.entry(r.item).or_default() += 1);
             // What it has written, and what each that reads it was given; a table is read as it stands.
             let (name, stored): (_, Vec<Item>) = match &sink.into {
                 Into::Topic(topic) => {
@@ -296,6 +327,8 @@ impl ResultLaw {
                     (name, rows.iter().map(Item::of).collect())
                 }
             };
+            let lagging = lagging.as_ref().map_or(&[][..], |rows| &rows[sink.node]);
+            let wanted = wanted(&expected[sink.node], lagging, emitted.values().chain(&stored));
             let readers: Vec<(&String, Vec<Item>)> = match &sink.into {
                 Into::Topic(topic) => {
                     let readers = end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(topic));
@@ -326,6 +359,25 @@ impl ResultLaw {
         }
         results
     }
+}
+
+/// What should stand: what is due, and of what the order of reading decides just what was handed on. A result that is right
+/// for a join that waited longer stands for its own.
+fn wanted<'a>(expected: &[Record], lagging: &[Record], found: impl Iterator<Item = &'a Item>) -> BTreeMap<Item, u64> {
+    let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
+    expected.iter().filter(|r| r.due).for_each(|r| *wanted.entry(r.item).or_default() += 1);
+    let others = expected.iter().chain(lagging);
+    let mut others: BTreeSet<Item> = others.map(|r| r.item).filter(|i| !wanted.contains_key(i)).collect();
+    if others.is_empty() {
+        return wanted;
+    }
+    let result = |i: &Item| (i.time, i.cols[0], i.cols[1]);
+    let found: BTreeSet<Item> = found.copied().collect();
+    others.retain(|i| found.contains(i));
+    let instead: BTreeSet<_> = others.iter().map(result).collect();
+    wanted.retain(|i, _| found.contains(i) || !instead.contains(&result(i)));
+    wanted.extend(others.into_iter().map(|i| (i, 1)));
+    wanted
 }
 
 /// Whether what the operator with state handed on last is what is wanted. Where nothing with state stands above the sink, what

@@ -32,24 +32,35 @@ pub struct Record {
     pub key: u64,
     /// The event.
     pub ghost: Ghost,
+    /// Not a window that the watermark comes to only if the partitions that ended first hold it back no more.
+    pub due: bool,
 }
 
-/// Rows of a node, with the event time that its watermark comes to in the end.
+/// Rows of a node, with the event time that its watermark comes to in the end: at most, and whatever partition holds it.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     items: Vec<Record>,
     watermark: i64,
+    least: i64,
+    /// The newest event of the partition that ended first.
+    slowest: i64,
 }
 
-/// Rows that each node of the plan hands on. A window that no watermark reaches is pending: it is not among them.
-pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>, beyond: &Beyond) -> Vec<Vec<Record>> {
+/// Rows that each node of the plan hands on. A window that no watermark reaches is pending: it is not among them. `slowest`
+/// is the newest event of the partition that ended first, by source.
+pub(super) fn evaluate(
+    plan: &ResultPlan,
+    sent: &BTreeMap<u16, Vec<Row>>,
+    beyond: &Beyond,
+    slowest: &BTreeMap<usize, i64>,
+) -> Vec<Vec<Record>> {
     let mut streams: Vec<Stream> = Vec::new();
     for (number, node) in plan.nodes.iter().enumerate() {
         let stream = match node {
             ResultNode::Nothing => Stream::default(),
             ResultNode::Same(of) => streams[*of].clone(),
             ResultNode::Source { from, bound, .. } => {
-                let record = |row: &Row| Record { item: Item::of(row), key: row.key, ghost: row.ghost };
+                let record = |row: &Row| Record { item: Item::of(row), key: row.key, ghost: row.ghost, due: true };
                 let unread = |row: &&Row| beyond.get(&number).is_some_and(|b| b.contains(&row.ghost.open()));
                 let mut items: Vec<Record> = Vec::new();
                 for (topic, of) in from {
@@ -65,18 +76,17 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>, beyond
                     // The ledger counts in the order of sending.
                     items.sort_by_key(|r| r.ghost.open());
                 }
-                let watermark = reached(&items, *bound);
-                Stream { items, watermark }
+                let slowest = slowest.get(&number).copied().unwrap_or(i64::MAX);
+                Stream::timed(items, *bound, slowest)
             }
             // Event time begins here.
             ResultNode::Derived(of, Derivation(OperatorConfig::Assign(assign))) => {
-                let items = streams[*of].items.clone();
-                let watermark = reached(&items, Some(assign.strategy.bound()));
-                Stream { items, watermark }
+                let input = &streams[*of];
+                Stream::timed(input.items.clone(), Some(assign.strategy.bound()), input.slowest)
             }
             ResultNode::Derived(of, Derivation(operator)) => {
                 let input = &streams[*of];
-                Stream { items: derive(operator, &input.items, input.watermark), watermark: input.watermark }
+                Stream { items: derive(operator, input), ..*input }
             }
         };
         streams.push(stream);
@@ -84,10 +94,13 @@ pub(super) fn evaluate(plan: &ResultPlan, sent: &BTreeMap<u16, Vec<Row>>, beyond
     streams.into_iter().map(|s| s.items).collect()
 }
 
-/// The watermark that rows come to, this far behind the newest; none without event time.
-fn reached(items: &[Record], bound: Option<i64>) -> i64 {
-    let newest = items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
-    bound.map_or(i64::MIN, |b| newest.saturating_sub(b))
+impl Stream {
+    /// Rows whose watermark stays `bound` behind the newest; none without event time.
+    fn timed(items: Vec<Record>, bound: Option<i64>, slowest: i64) -> Self {
+        let newest = items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
+        let behind = |time: i64| bound.map_or(i64::MIN, |b| time.saturating_sub(b));
+        Self { watermark: behind(newest), least: behind(newest.min(slowest)), items, slowest }
+    }
 }
 
 fn holds(condition: Condition, item: &Item) -> bool {
@@ -109,7 +122,8 @@ fn columns(exprs: &[Expr; 4], left: &Item, right: &Record) -> [i64; 4] {
     })
 }
 
-fn derive(operator: &OperatorConfig, input: &[Record], watermark: i64) -> Vec<Record> {
+fn derive(operator: &OperatorConfig, stream: &Stream) -> Vec<Record> {
+    let input = &stream.items;
     match operator {
         OperatorConfig::Filter(condition) => input.iter().filter(|r| holds(*condition, &r.item)).copied().collect(),
         OperatorConfig::Map(exprs) => {
@@ -122,7 +136,7 @@ fn derive(operator: &OperatorConfig, input: &[Record], watermark: i64) -> Vec<Re
         }
         // What a local aggregate hands on becomes a result behind it; what is late depends on the watermark.
         OperatorConfig::LocalWindow(_) | OperatorConfig::LateFilter(_) => Vec::new(),
-        OperatorConfig::Assign(_) => input.to_vec(),
+        OperatorConfig::Assign(_) => input.clone(),
         OperatorConfig::Join(config) => {
             let mut waiting: BTreeMap<i64, [Option<Record>; 2]> = BTreeMap::new();
             let mut out = Vec::new();
@@ -148,13 +162,14 @@ fn derive(operator: &OperatorConfig, input: &[Record], watermark: i64) -> Vec<Re
         }
         OperatorConfig::Window(WindowConfig { key, sum, .. })
         | OperatorConfig::SqlWindow(SqlWindowConfig { key, sum, .. }) => {
-            Shape::of(operator).map(|shape| windows(shape, *key, *sum, input, watermark)).unwrap_or_default()
+            Shape::of(operator).map(|shape| windows(shape, *key, *sum, stream)).unwrap_or_default()
         }
     }
 }
 
 /// The content of every window that the watermark reaches in the end.
-fn windows(shape: Shape, key: KeyColumn, sum: Option<u8>, input: &[Record], watermark: i64) -> Vec<Record> {
+fn windows(shape: Shape, key: KeyColumn, sum: Option<u8>, stream: &Stream) -> Vec<Record> {
+    let Stream { items: input, watermark, least, .. } = stream;
     let value = |i: &Item| sum.map_or(0, |c| i.cols[usize::from(c)]);
     let key = |i: &Item| i.cols[key.column()];
     // By end and key: of one key no two windows end together.
@@ -184,9 +199,10 @@ fn windows(shape: Shape, key: KeyColumn, sum: Option<u8>, input: &[Record], wate
             input.iter().for_each(|r| shape.ends(r.item.time).for_each(|end| add(end, &r.item)));
         }
     }
-    let fired = sums.into_iter().filter(|((end, _), _)| end - 1 <= watermark);
+    let fired = sums.into_iter().filter(|((end, _), _)| end - 1 <= *watermark);
     let item = |((end, key), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] };
-    fired.map(|window| Record { item: item(window), key: Row::NO_KEY, ghost: Ghost::NONE }).collect()
+    let record = |item: Item| Record { item, key: Row::NO_KEY, ghost: Ghost::NONE, due: item.time <= *least };
+    fired.map(|window| record(item(window))).collect()
 }
 
 #[cfg(test)]
@@ -219,7 +235,7 @@ mod tests {
         };
         let plan = ResultPlan {
             nodes: vec![
-                ResultNode::Source { from: vec![(0, None)], bound: Some(5_001), until: None },
+                ResultNode::Source { from: vec![(0, None)], bound: Some(5_001), idles: false, until: None },
                 ResultNode::Derived(0, Derivation(OperatorConfig::Join(join))),
                 ResultNode::Derived(1, Derivation(OperatorConfig::Window(window))),
             ],
@@ -234,7 +250,7 @@ mod tests {
             row(62_000, [3, 1, 0, 5]),
             row(130_000, [4, 0, 7, 0]),
         ];
-        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]), &Beyond::new());
+        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]), &Beyond::new(), &BTreeMap::new());
         let items = |of: usize| results[of].iter().map(|r| r.item).collect::<Vec<_>>();
         assert_eq!(items(1), [Item { time: 61_000, cols: [1, 7, 410, 0] }]);
         assert_eq!(items(2), [Item { time: 119_999, cols: [120_000, 7, 410, 1] }]);
@@ -251,15 +267,19 @@ mod tests {
         };
         let plan = ResultPlan {
             nodes: vec![
-                ResultNode::Source { from: vec![(0, None)], bound: Some(5), until: None },
+                ResultNode::Source { from: vec![(0, None)], bound: Some(5), idles: false, until: None },
                 ResultNode::Derived(0, Derivation(OperatorConfig::SqlWindow(config))),
             ],
             sinks: Vec::new(),
             aggregates: Vec::new(),
         };
         let rows = vec![row(2, [0, 7, 100, 0]), row(6, [1, 7, 20, 0]), row(16, [2, 7, 3, 0])];
-        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]), &Beyond::new());
+        let sent = BTreeMap::from([(0, rows.clone())]);
+        let results = evaluate(&plan, &sent, &Beyond::new(), &BTreeMap::new());
         let item = |end, sum, count| Item { time: end - 1, cols: [end, 7, sum, count] };
         assert_eq!(results[1].iter().map(|r| r.item).collect::<Vec<_>>(), [item(5, 100, 1), item(10, 120, 2)]);
+        // The partition that ended first has nothing newer than 12: the second window may stay open.
+        let results = evaluate(&plan, &BTreeMap::from([(0, rows)]), &Beyond::new(), &BTreeMap::from([(0, 12)]));
+        assert_eq!(results[1].iter().map(|r| r.due).collect::<Vec<_>>(), [true, false]);
     }
 }

@@ -147,7 +147,15 @@ impl Resolver<'_> {
             });
             list.push(Job { name: job.name.clone(), config, starts: job.starts, resumes, same_id_as, nodes: graph });
         }
-        for (t, table) in raw.tables.iter().enumerate().filter(|(t, _)| tables[*t].is_none()) {
+        // What is wrong with a sink that names it has been said there.
+        let named = |table: &str| {
+            raw.jobs.iter().any(|job| {
+                let called = job.operators.iter().filter_map(|o| o.call.as_ref()).any(|c| c.to == table);
+                called || job.sinks.iter().any(|s| s.table.as_deref() == Some(table))
+            })
+        };
+        let unwritten = raw.tables.iter().enumerate().filter(|(t, table)| tables[*t].is_none() && !named(&table.name));
+        for (t, table) in unwritten {
             let path = [Key("tables"), Item(t), Key("name")];
             self.advise(&path, format!("nobody writes `{}`", table.name), "a job's sink writes it: `table = ...`");
         }
@@ -213,8 +221,25 @@ impl Resolver<'_> {
                     let input = part.input(job).map_or("", base);
                     match seen.get(input) {
                         Some(Part::Sink(_)) => self.say(&path, format!("`{input}` is a sink: it hands nothing on")),
+                        // Who takes its input from a part of a cycle, or from one that is wrong, has nothing wrong itself.
                         Some(_) => {
-                            self.say(&path, format!("`{}` takes its input from itself: a cycle", part.name(job)))
+                            let name = part.name(job);
+                            let above = |name: &str| seen.get(name).and_then(|p| p.input(job)).map(base);
+                            let way: Vec<&str> = std::iter::successors(Some(input), |name| above(name))
+                                .take(rest.len())
+                                .take_while(|above| *above != name)
+                                .collect();
+                            let closes = way.last().is_some_and(|last| above(last) == Some(name)) || input == name;
+                            // Each cycle is said once, at the first of its parts.
+                            let first = rest.iter().map(|p| p.name(job)).find(|n| *n == name || way.contains(n));
+                            if good && closes && first == Some(name) {
+                                let through = if way.is_empty() {
+                                    String::new()
+                                } else {
+                                    format!(", through `{}`", way.join("`, `"))
+                                };
+                                self.say(&path, format!("`{name}` takes its input from itself{through}: a cycle"));
+                            }
                         }
                         None => {
                             let problem = Problem::at(self.place(&path), format!("the job has no part `{input}`"));
@@ -288,6 +313,10 @@ impl Resolver<'_> {
             (_, true) => KeyColumn::Text(at),
             (_, false) => KeyColumn::Long(at),
         });
+        if matches!(o.kind, Window | SqlWindow) && !has_event_time(graph, input.0) {
+            let what = format!("`{}` would never fire: no watermark comes from `{}`", o.name, base(&o.input));
+            self.advise(&root, what, "give the source one: `watermark = { bound = \"5 s\" }`");
+        }
         let (operator, columns) = match (o.kind, key) {
             (OperatorKind::Map, _) => {
                 let Some(list) = &o.columns else {
@@ -505,6 +534,19 @@ impl Part {
             Self::Source(_) => None,
             Self::Operator(n) => Some(&job.operators[n].input),
             Self::Sink(n) => Some(&job.sinks[n].input),
+        }
+    }
+}
+
+/// Whether watermarks come out of a node: its source makes them, or it ends, which ends event time too.
+fn has_event_time(graph: &[JobNode], mut at: usize) -> bool {
+    loop {
+        let node = &graph[at];
+        match (&node.kind, node.input) {
+            (NodeKind::Source { watermarks, until, .. }, _) => return watermarks.is_some() || until.is_some(),
+            (NodeKind::Operator(OperatorConfig::Assign(_), _), _) => return true,
+            (_, Some((above, _))) => at = above,
+            (_, None) => return false,
         }
     }
 }

@@ -17,7 +17,7 @@ pub use written::written_out;
 use super::data::{Application, Cluster, Costs, Range, Reader, Scenario, Target};
 use super::expect::{Expectation, Known};
 use super::keys::{Config, Profile, Setting, Side, against_transactions};
-use super::problem::{Place, Problem};
+use super::problem::{Place, Problem, Sources};
 use super::raw::{ApplicationKind, Raw};
 use super::target::{Names, SinkName};
 use super::tree;
@@ -40,8 +40,10 @@ use objectives::Writers;
 struct Resolver<'a> {
     tree: &'a tree::Node,
     raw: &'a Raw,
-    /// Directory that paths in the file are relative to.
+    /// Directory that paths in arguments are relative to.
     base: &'a Path,
+    /// The texts that the tree was read from: paths in a file are relative to its own.
+    sources: &'a Sources,
     outcome: &'a Json,
     /// Keys that were there and could not be read; see [`super::check::Checked::dropped`].
     dropped: &'a [(Place, String)],
@@ -56,11 +58,11 @@ pub fn resolve(
     name: &str,
     tree: &tree::Node,
     raw: &Raw,
-    base: &Path,
+    (base, sources): (&Path, &Sources),
     outcome: &Json,
     dropped: &[(Place, String)],
 ) -> Result<Scenario, Vec<Problem>> {
-    let mut r = Resolver { tree, raw, base, outcome, dropped, problems: Vec::new() };
+    let mut r = Resolver { tree, raw, base, sources, outcome, dropped, problems: Vec::new() };
     let scenario = r.scenario(name);
     match scenario {
         Some(scenario) if r.problems.is_empty() => Ok(scenario),

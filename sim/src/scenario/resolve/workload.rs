@@ -189,7 +189,8 @@ impl Resolver<'_> {
             );
             return None;
         };
-        let path_on_disk = library::normal(&self.base.join(file));
+        let folder = self.sources.folder(self.place(&at("file")).source).unwrap_or(self.base);
+        let path_on_disk = library::normal(&folder.join(file));
         let found = match (std::fs::metadata(&path_on_disk), library::data(&path_on_disk)) {
             (Ok(meta), _) if !meta.is_file() => {
                 self.say(&at("file"), format!("{} is no file", path_on_disk.display()));

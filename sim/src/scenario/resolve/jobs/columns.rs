@@ -70,10 +70,15 @@ impl Resolver<'_> {
         Some((Expr::Column(at), stream.columns[usize::from(at)].clone()))
     }
 
-    /// The column that a window sums up. A value that each row has, and of which two are more than a long holds, is no amount.
+    /// The column that a window sums up: whole numbers. A value that each row has, and of which two are more than a long holds, is no amount.
     pub(super) fn summed(&mut self, path: &[At<'_>], text: &str, columns: &[Column]) -> Option<u8> {
         let at = self.column(path, text, columns)?;
-        let Column { name, always, .. } = &columns[usize::from(at)];
+        let Column { name, always, text: is_text } = &columns[usize::from(at)];
+        if *is_text {
+            let message = format!("`{name}` holds texts: a sum is of whole numbers");
+            self.advise(path, message, "an amount in a file is read as `cents = /payload/amount * 100`");
+            return None;
+        }
         if let Some(value) = always.filter(|value| value.checked_add(*value).is_none()) {
             let message = format!("each row has {value} in `{name}`: the sum of two overflows a BIGINT");
             self.advise(path, message, "Java's addition wraps around, and nobody is told: take smaller units");
