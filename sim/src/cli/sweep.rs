@@ -6,6 +6,7 @@ use crate::scenario::{DEFAULT, Loaded, Measure, load as load_scenario};
 use crate::search::{Row, Sweep, Variation, cells, crash_sweep, sweep};
 use crate::show::table_of;
 use clap::Args;
+use model::base::ProcessId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -197,16 +198,20 @@ fn crash_points(arguments: &Arguments, loaded: &Loaded, out: &mut impl Write) ->
     let (every, restart) = (arguments.every, arguments.restart_after);
     let found = crash_sweep(loaded, arguments.from, every, restart, arguments.threads(), &|done, of| bar(done, of))
         .map_err(Failure::usage)?;
-    let mut kinds: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+    let mut kinds: BTreeMap<(ProcessId, &str), u64> = BTreeMap::new();
     for (process, kind, _) in &found.points {
-        *kinds.entry((process.0, kind.name())).or_default() += 1;
+        *kinds.entry((*process, kind.name())).or_default() += 1;
     }
-    writeln!(out, "{} crash points, {} with an alarm", found.points.len(), found.alarms.len())?;
+    let name = |process: ProcessId| found.names.get(&process).map_or("", String::as_str);
+    let (points, alarms, violated) = (found.points.len(), found.alarms.len(), found.violated.len());
+    writeln!(out, "{points} crash points, {alarms} with an alarm, {violated} with expectations violated")?;
     for ((process, kind), n) in kinds {
-        writeln!(out, "  process {process} {kind}: {n}")?;
+        writeln!(out, "  {} {kind}: {n}", name(process))?;
     }
-    for (point, text) in found.alarms.iter().take(50) {
-        writeln!(out, "  process {} {} {}: {text}", point.process, point.kind.name(), point.nth)?;
+    for (what, found) in [("alarm", &found.alarms), ("violated", &found.violated)] {
+        for (point, text) in found.iter().take(50) {
+            writeln!(out, "{what}: {} {} {}: {text}", name(point.process), point.kind.name(), point.nth)?;
+        }
     }
-    Ok(if found.alarms.is_empty() { Exit::Holds } else { Exit::Violated })
+    Ok(if alarms + violated == 0 { Exit::Holds } else { Exit::Violated })
 }

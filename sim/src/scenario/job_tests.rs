@@ -131,6 +131,15 @@ fn one_mistake_in_what_writes_a_topic_is_said_once() {
 }
 
 #[test]
+fn a_cycle_is_said_once_and_nobody_beside_it_is_blamed() {
+    let text = problems(|t| t.replacen("input = \"in\"", "input = \"minutes\"", 1));
+    assert_eq!(text.matches("a cycle").count(), 1, "{text}");
+    assert!(text.contains("takes its input from itself, through `"), "{text}");
+    let text = problems(|t| t.replacen("name = \"in\"", "name = \"assemble\"", 1));
+    assert!(!text.contains("a cycle"), "{text}");
+}
+
+#[test]
 fn topics_of_one_source_hold_the_same_columns() {
     let with = |columns: &str| {
         GOOD.replacen("[[topics]]", "[[topics]]\nname = \"more\"\n[[topics]]", 1)
@@ -159,6 +168,8 @@ fn each_mistake_in_a_job_has_its_message() {
         ("key = \"tenant\"", "key = \"tenants\"", "no column `tenants` (did you mean `tenant`?)"),
         ("key = \"tenant\"\n", "", "`minutes` has no `key`"),
         ("sum = \"usd\"", "sum = \"euro\"", "no column `euro`"),
+        ("sum = \"usd\"", "sum = \"tenant\"", "`tenant` holds texts: a sum is of whole numbers"),
+        ("watermark = { bound = \"5 s\", idle = \"60 s\" }", "", "`minutes` would never fire: no watermark comes from"),
         (
             "\"usd\", \"at = event_time\"",
             "\"usd = 5000000000000000000\", \"at = event_time\"",

@@ -435,6 +435,21 @@ mod tests {
     }
 
     #[test]
+    fn an_event_whose_id_was_there_is_a_copy_where_a_run_reads_the_file() {
+        let text = [line("a", "7", "0"), line("a", "\"x\"", "1"), line("b", "7", "2")].join("\n");
+        let copies = |mut reader: EventsReader| {
+            let next = || reader.next_send().unwrap().map(|e| e.copy_of);
+            std::iter::from_fn(next).collect::<Vec<_>>()
+        };
+        let mapping = file(&text);
+        let open = || EventsReader::open(&mapping).unwrap();
+        assert_eq!(copies(open().telling_copies()), [None, None, Some(0)]);
+        assert_eq!(copies(open()), [None; 3], "a check keeps no ids");
+        let without = EventsFile { event_id: None, ..mapping.clone() };
+        assert_eq!(copies(EventsReader::open(&without).unwrap().telling_copies()), [None; 3]);
+    }
+
+    #[test]
     fn lines_become_sends() {
         let all =
             read(&[line("a", "7", "1000"), line("b", "\"x\"", "900"), line("a", "9", "1500")].join("\n")).unwrap();

@@ -425,3 +425,34 @@ fn billing(wanted: &BTreeMap<Item, u64>, given: &[Item], amount: usize) -> Billi
     }
     billing
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(cols: [i64; 4], due: bool) -> Record {
+        Record { item: Item { time: cols[0] - 1, cols }, key: Row::NO_KEY, ghost: Ghost::NONE, due }
+    }
+
+    #[test]
+    fn a_window_that_a_slow_partition_may_keep_open_is_wanted_once_it_has_fired() {
+        let expected = [record([10, 7, 5, 1], true), record([20, 7, 6, 2], false)];
+        let due = Item { time: 9, cols: [10, 7, 5, 1] };
+        let open = Item { time: 19, cols: [20, 7, 6, 2] };
+        assert_eq!(wanted(&expected, &[], [].iter()), BTreeMap::from([(due, 1)]));
+        assert_eq!(wanted(&expected, &[], [open].iter()), BTreeMap::from([(due, 1), (open, 1)]));
+        // Fired with something else in it: wrong, and what should be there is not asked for.
+        let other = Item { time: 19, cols: [20, 7, 9, 3] };
+        assert_eq!(wanted(&expected, &[], [other].iter()), BTreeMap::from([(due, 1)]));
+    }
+
+    #[test]
+    fn a_result_of_a_join_that_waited_longer_stands_for_its_own() {
+        let expected = [record([10, 7, 5, 1], true)];
+        let lagging = [record([10, 7, 8, 2], true)];
+        let (short, long) = (Item { time: 9, cols: [10, 7, 5, 1] }, Item { time: 9, cols: [10, 7, 8, 2] });
+        assert_eq!(wanted(&expected, &lagging, [long].iter()), BTreeMap::from([(long, 1)]));
+        assert_eq!(wanted(&expected, &lagging, [short].iter()), BTreeMap::from([(short, 1)]));
+        assert_eq!(wanted(&expected, &lagging, [].iter()), BTreeMap::from([(short, 1)]));
+    }
+}
