@@ -246,8 +246,10 @@ impl Run {
             "reopen" => self.reopen(item),
             "verify" => {
                 let sequence = Sequence(need(item, "seq") as i32);
-                let guard = log.start_verification(id("pid"), epoch(), sequence, is(item, "tv2", false), self.now);
-                json!({"guard": self.guard_name(guard)})
+                match log.start_verification(id("pid"), epoch(), sequence, is(item, "tv2", false), self.now) {
+                    Ok(guard) => json!({"guard": self.guard_name(guard)}),
+                    Err(e) => json!({"err": e.name()}),
+                }
             }
             "guard" => {
                 let guard = log.verification_guard(id("pid"));

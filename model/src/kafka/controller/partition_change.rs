@@ -243,8 +243,8 @@ impl<'a, F: Fn(BrokerId) -> bool> PartitionChangeBuilder<'a, F> {
         }
     }
 
-    /// The last known leader is stored when the partition loses its leader and none is stored yet; it is forgotten when the
-    /// partition has a leader.
+    /// The last known leader is stored when the partition loses its leader and none is stored yet; it is forgotten by the
+    /// change that names a leader again.
     fn last_known(&self, leader: Option<BrokerId>) -> Option<Replicas> {
         let before = &self.partition.last_known_elr;
         if !self.use_last_known_leader {
@@ -253,8 +253,8 @@ impl<'a, F: Fn(BrokerId) -> bool> PartitionChangeBuilder<'a, F> {
         match leader {
             _ if !self.elr => None,
             Some(BrokerId::NONE) => before.is_empty().then(|| [self.partition.leader].into()),
-            None if !self.partition.has_leader() => None,
-            _ => differs(before, &[]),
+            Some(_) => differs(before, &[]),
+            None => None,
         }
     }
 }

@@ -11,7 +11,7 @@ pub struct Completed {
     pub isr: Vec<BrokerId>,
 }
 
-/// The reassignment is done when all replicas that stay are in the ISR.
+/// The reassignment is done when all that are added are in the ISR; where more go than come, all that stay must be.
 pub fn complete(
     replicas: &[BrokerId],
     removing: &[BrokerId],
@@ -25,7 +25,8 @@ pub fn complete(
         |list: &[BrokerId]| -> Vec<BrokerId> { list.iter().copied().filter(|r| !removing.contains(r)).collect() };
     let done = Completed { replicas: staying(replicas), isr: staying(isr) };
     let emptied = !removing.is_empty() && (done.isr.is_empty() || done.replicas.is_empty());
-    (!emptied && done.replicas.iter().all(|r| done.isr.contains(r))).then_some(done)
+    let in_sync = |list: &[BrokerId]| list.iter().all(|r| done.isr.contains(r));
+    (!emptied && in_sync(adding) && (adding.len() >= removing.len() || in_sync(&done.replicas))).then_some(done)
 }
 
 /// What a reassignment to `target` begins with: the target and, after it, those that go.

@@ -264,7 +264,7 @@ impl UnifiedLog {
         sequence: Sequence,
         tv2: bool,
         now: Millis,
-    ) -> Option<VerificationGuard> {
+    ) -> Result<Option<VerificationGuard>, ErrorCode> {
         self.producers.start_verification(id, epoch, sequence, tv2, now)
     }
     /// The guard that stands for a producer.

@@ -121,6 +121,6 @@ impl ReplicaManager {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
         let ProducerTag { id, epoch, base_sequence } = producer;
-        Ok(partition.log_mut().start_verification(id, epoch, base_sequence, tv2, wall))
+        partition.log_mut().start_verification(id, epoch, base_sequence, tv2, wall)
     }
 }

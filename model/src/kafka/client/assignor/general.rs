@@ -43,7 +43,7 @@ impl<'a> General<'a> {
     pub(super) fn build(mut self) -> Assignment {
         self.keep_owned();
         let all = self.all_partitions();
-        let unassigned: Vec<_> = all.iter().filter(|p| !self.is_kept(p)).cloned().collect();
+        let unassigned = self.unassigned(&all);
         self.by_size = self.current.iter().map(|(id, list)| (list.len(), Arc::clone(id))).collect();
         self.balance(all, unassigned);
         self.current
@@ -68,8 +68,14 @@ impl<'a> General<'a> {
             self.revocation_required |= list.len() != before;
         }
     }
-    fn is_kept(&self, partition: &NamedPartition) -> bool {
-        self.owner.get(partition).is_some_and(|id| self.members[id].topics.contains(&partition.0))
+    /// Who has no owner, by one walk over all partitions beside those that are kept, both in one order. A kept partition that
+    /// does not exist any more is never met, so all behind it count as free, although they may be kept: they then have two
+    /// owners, as in Kafka.
+    fn unassigned(&self, all: &[NamedPartition]) -> Vec<NamedPartition> {
+        let mut kept: Vec<_> = self.current.values().flatten().map(|p| (self.subscribers(&p.0), p)).collect();
+        kept.sort();
+        let mut kept = kept.into_iter().map(|(_, p)| p).peekable();
+        all.iter().filter(|p| kept.next_if_eq(p).is_none()).cloned().collect()
     }
 
     fn balance(&mut self, mut all: Vec<NamedPartition>, mut unassigned: Vec<NamedPartition>) {
@@ -183,8 +189,10 @@ impl<'a> General<'a> {
             self.by_size.remove(&(self.current[id].len(), Arc::clone(id)));
         }
         self.movements.moved(&partition, &from, to);
-        if let Some(list) = self.current.get_mut(&from) {
-            list.retain(|p| *p != partition);
+        if let Some(list) = self.current.get_mut(&from)
+            && let Some(at) = list.iter().position(|p| *p == partition)
+        {
+            list.remove(at);
         }
         if let Some(list) = self.current.get_mut(to) {
             list.push(partition.clone());

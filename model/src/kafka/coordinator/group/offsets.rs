@@ -117,7 +117,7 @@ impl GroupCoordinatorShard {
             }
             Group::Consumer(group) => {
                 let checked =
-                    group.validate_offset_commit(member, request.generation, &request.offsets, false, self.fixes);
+                    group.validate_offset_commit(member, request.generation, &request.offsets, None, self.fixes);
                 if checked != Err(ErrorCode::UnknownMemberId) && !group.is_empty() && request.version < 9 {
                     return Err(ErrorCode::UnsupportedVersion);
                 }
@@ -150,7 +150,8 @@ impl GroupCoordinatorShard {
                 group.validate_offset_commit(member, request.instance.as_ref(), generation, true, self.fixes)
             }
             Group::Consumer(group) => {
-                group.validate_offset_commit(member, generation, &request.offsets, true, self.fixes)
+                let anonymous = member.is_empty() && request.instance.is_none();
+                group.validate_offset_commit(member, generation, &request.offsets, Some(anonymous), self.fixes)
             }
         };
         checked.map_err(|e| if e == ErrorCode::StaleMemberEpoch { ErrorCode::IllegalGeneration } else { e })?;
@@ -251,18 +252,14 @@ impl GroupCoordinatorShard {
         Ok(())
     }
 
-    /// Topics are gone, and with them every group's offsets there, pending ones too.
+    /// Topics are gone, and with them every group's offsets there, pending ones too: one tombstone for what is committed
+    /// and one for each producer that has something pending.
     pub(super) fn delete_offsets_of(&self, topics: &[TopicId], step: &mut Step) {
         let gone = |tp: &TopicPartition| topics.contains(&tp.topic);
         let current = self.offsets.current.keys();
         let pending = self.offsets.pending.values().flat_map(BTreeMap::keys);
-        let mut records = Vec::new();
-        let mut seen = BTreeSet::new();
-        for (id, tp) in current.chain(pending).filter(|(_, tp)| gone(tp)) {
-            if seen.insert((*id, *tp)) {
-                records.push(GroupRecord::OffsetCommit(*id, *tp, None));
-            }
-        }
+        let tombstone = |(id, tp): &(GroupId, TopicPartition)| GroupRecord::OffsetCommit(*id, *tp, None);
+        let records: Vec<_> = current.chain(pending).filter(|(_, tp)| gone(tp)).map(tombstone).collect();
         if !records.is_empty() {
             step.write = Some(Write::replayed(records, Then::Nothing));
         }

@@ -3,6 +3,7 @@
 use super::super::{AppendOrigin, Entry, LogConfig, LogWrite};
 use super::{CompletedTxn, ProducerAppend, ProducerState, VerificationEntry, VerificationGuard, Window};
 use crate::base::{Batch, Chain, Feed, Fix, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Sequence};
+use crate::kafka::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -167,7 +168,8 @@ impl ProducerStateManager {
 
     // ---- verification
 
-    /// A guard for a transaction's first batch; the one that stands is used again. `None`: the transaction is open here.
+    /// A guard for a transaction's first batch; the one that stands is used again. `None`: the transaction is open here. An
+    /// epoch older than the producer's is refused before any guard.
     pub fn start_verification(
         &mut self,
         id: ProducerId,
@@ -175,9 +177,12 @@ impl ProducerStateManager {
         sequence: Sequence,
         tv2: bool,
         now: Millis,
-    ) -> Option<VerificationGuard> {
+    ) -> Result<Option<VerificationGuard>, ErrorCode> {
+        if self.producers.get(&id).is_some_and(|p| epoch < p.epoch) {
+            return Err(ErrorCode::InvalidProducerEpoch);
+        }
         if self.ongoing(id, epoch) {
-            return None;
+            return Ok(None);
         }
         let next_guard = &mut self.next_guard;
         let entry = self.verifications.entry(id).or_insert_with(|| {
@@ -186,7 +191,7 @@ impl ProducerStateManager {
             VerificationEntry { guard, made: now, epoch, lowest: sequence, tv2 }
         });
         entry.asked_again(epoch, sequence);
-        Some(entry.guard)
+        Ok(Some(entry.guard))
     }
     /// The guard that stands for a producer.
     pub fn verification_guard(&self, id: ProducerId) -> Option<VerificationGuard> {

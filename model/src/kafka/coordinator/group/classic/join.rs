@@ -115,6 +115,10 @@ impl GroupCoordinatorShard {
     ) {
         let id = &request.member;
         if group.pending_join.contains(id) {
+            // Only dynamic members are given an id before they join: Kafka throws.
+            if request.instance.is_some() {
+                return step.answer(token, refused(ErrorCode::UnknownServerError, Some(id)));
+            }
             return self.add_member(token, request, group, &Arc::clone(id), now, step);
         }
         if let Err(error) = group.validate_member(id, request.instance.as_ref()) {

@@ -92,16 +92,16 @@ impl ConsumerGroup {
         self.refresh_at = Millis::ZERO;
     }
 
-    /// Whether a commit may be taken.
+    /// Whether a commit may be taken; `transactional`: whether it names neither member nor instance.
     pub(in super::super) fn validate_offset_commit(
         &self,
         member: &str,
         epoch: i32,
         offsets: &[(TopicPartition, Offset)],
-        transactional: bool,
+        transactional: Option<bool>,
         fixes: Fixes,
     ) -> Result<(), ErrorCode> {
-        let anonymous = transactional && member.is_empty() && fixes.has(Fix::TxnCommitWithoutMember);
+        let anonymous = transactional == Some(true) && fixes.has(Fix::TxnCommitWithoutMember);
         if epoch < 0 && (self.members.is_empty() || anonymous) {
             return Ok(());
         }

@@ -143,7 +143,8 @@ fn find_member(
     };
     let holder = group.static_members.get(instance).map(|id| &group.members[id]);
     match holder {
-        None if joins => Ok(made()),
+        // Nobody has the instance yet; a member that is here already goes on under it.
+        None if joins => Ok(group.members.get(&request.member).map_or_else(made, known)),
         None => Err(ErrorCode::UnknownMemberId),
         Some(holder) if joins => {
             if holder.current.epoch != STATIC_LEAVE_EPOCH {

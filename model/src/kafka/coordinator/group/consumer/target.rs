@@ -6,7 +6,6 @@ use super::super::records::GroupRecord;
 use super::group::ConsumerGroup;
 use super::member::ConsumerMember;
 use crate::base::{Millis, TopicId, TopicPartition};
-use crate::kafka::hash_order::hash_order;
 use crate::kafka::txn_messages::GroupId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,15 +14,26 @@ use std::sync::Arc;
 pub(super) type Target = BTreeMap<Name, BTreeSet<TopicPartition>>;
 
 impl ConsumerGroup {
-    /// The assignor that most members name; a tie goes by Java's order of names. Without any vote `uniform`.
-    fn preferred_assignor(members: &[&ConsumerMember]) -> ServerAssignor {
-        let mut votes: BTreeMap<Name, usize> = BTreeMap::new();
-        for name in members.iter().filter_map(|m| m.subscription.assignor.as_ref()) {
-            *votes.entry(Arc::clone(name)).or_default() += 1;
+    /// The assignor that most members name once `updated` has taken the place of `old`; without any vote `uniform`.
+    ///
+    /// Of a tie the first takes it of one bucket that both names share: `uniform` stands before `range` there, but a name
+    /// that gets its first vote now is put at its head (`HashMap.compute`).
+    fn preferred_assignor(&self, old: Option<&ConsumerMember>, updated: &ConsumerMember) -> ServerAssignor {
+        let vote = |m: &ConsumerMember| m.subscription.assignor.as_deref().and_then(ServerAssignor::named);
+        let count = |named| self.members.values().filter(|m| vote(m) == Some(named)).count();
+        let mut votes = [ServerAssignor::Uniform, ServerAssignor::Range].map(|named| (named, count(named))).to_vec();
+        if let Some(left) = old.and_then(vote) {
+            votes.iter_mut().filter(|(named, _)| *named == left).for_each(|(_, n)| *n -= 1);
         }
-        let most = votes.values().max().copied();
-        let chosen = hash_order(votes.keys()).into_iter().find(|name| Some(votes[*name]) == most);
-        chosen.and_then(|name| ServerAssignor::named(name)).unwrap_or(ServerAssignor::Uniform)
+        votes.retain(|(_, n)| *n > 0);
+        if let Some(new) = vote(updated) {
+            match votes.iter_mut().find(|(named, _)| *named == new) {
+                Some((_, n)) => *n += 1,
+                None => votes.insert(0, (new, 1)),
+            }
+        }
+        let most = votes.iter().map(|(_, n)| *n).max();
+        votes.iter().find(|(_, n)| Some(*n) == most).map_or(ServerAssignor::Uniform, |(named, _)| *named)
     }
 
     /// Computes the target of `epoch` with `updated` in its place: the new target, and the records of what changes.
@@ -54,7 +64,8 @@ impl ConsumerGroup {
                 .collect(),
             topics,
         };
-        let target = Self::preferred_assignor(&members).assign(&spec);
+        let old = self.members.get(replaced.unwrap_or(&updated.id));
+        let target = self.preferred_assignor(old, updated).assign(&spec);
         let mut records = Vec::new();
         for member in &members {
             let new = target.get(&member.id).cloned().unwrap_or_default();

@@ -283,7 +283,7 @@ impl World {
     }
     fn verify(&mut self, producer: ProducerId, epoch: ProducerEpoch) -> Option<VerificationGuard> {
         let v2 = self.b.version.supports_epoch_bump();
-        let guard = self.log.start_verification(producer, epoch, Sequence(0), v2, self.b.now)?;
+        let guard = self.log.start_verification(producer, epoch, Sequence(0), v2, self.b.now).ok()??;
         let known = self.b.coordinator.state().metadata(A).ok().flatten();
         let in_it = known.is_some_and(|m| {
             (m.producer, m.epoch) == (producer, epoch) && !m.state.is_prepared() && m.partitions.contains(&T0)
