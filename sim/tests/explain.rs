@@ -2,6 +2,7 @@
 
 use sim::host::Host;
 use sim::judge::Journey;
+use sim::run::why::{Delayed, Until};
 use sim::run::{Run, finish, why};
 use sim::scenario::load;
 use std::sync::Arc;
@@ -55,4 +56,39 @@ fn a_run_without_a_fault_has_nothing_to_explain() {
     Host::Loop.drive(&mut run, 1);
     let journey = run.seen.journey.take().unwrap();
     assert!(why::explain(&run, &journey).all.is_empty());
+}
+
+#[test]
+fn explanations_are_proven_by_forks_in_which_a_record_comes_later() {
+    let size = ["workload.rate=300".into(), "workload.duration=100 s".into()];
+    let loaded = load("measured/clickstream-frozen", &size).unwrap_or_else(|p| panic!("{}", p.render(false)));
+    let scenario = Arc::new(loaded.scenario.clone());
+    let mut run = Run::new(&scenario, 42).unwrap();
+    run.seen.journey = Some(Journey::default());
+    Host::Loop.drive(&mut run, 42);
+    let digest = run.world.finish();
+    let journey = run.seen.journey.take().unwrap();
+    let explained = why::explain(&run, &journey);
+    assert!(explained.all.len() > 20, "the freeze displaces events: {}", explained.all.len());
+    // What stands in a window although it is late was passed by nothing.
+    let mut passed = explained.all.iter().filter(|d| d.what == "on-time-late");
+    assert!(passed.all(|d| d.trail.is_some()), "every chain of causes is complete");
+
+    let trials = why::prove(&scenario, 42, &explained, (3, Until::End), &|_, _| {}).unwrap();
+    let of = |delayed: Delayed| trials.iter().filter(move |t| t.delayed == delayed);
+    assert_eq!(of(Delayed::Mover).count(), 3);
+    for trial in of(Delayed::Mover) {
+        assert!(trial.placed(), "behind the event its mover changes nothing for it: {trial:?}");
+    }
+    let by_watermark = why::prove(&scenario, 42, &explained, (3, Until::Taken), &|_, _| {}).unwrap();
+    let verdicts = |trials: &[why::Trial]| trials.iter().map(|t| (t.event, t.record, t.placed())).collect::<Vec<_>>();
+    assert_eq!(verdicts(&by_watermark), verdicts(&trials), "the watermark at the decision tells the same");
+    assert!(of(Delayed::Other).count() > 0 && of(Delayed::OtherAndBehind).count() > 0, "{trials:?}");
+    for trial in of(Delayed::Other) {
+        assert!(trial.taken && trial.then == Some(trial.what), "no other record does: {trial:?}");
+    }
+    // Whoever experiments changes no run but the fork.
+    let mut again = Run::new(&scenario, 42).unwrap();
+    Host::Loop.drive(&mut again, 42);
+    assert_eq!(again.world.finish(), digest);
 }

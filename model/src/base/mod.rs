@@ -29,7 +29,7 @@ pub use ids::{
 pub use keymap::KeyMap;
 pub use partition_map::PartitionMap;
 pub use process::{
-    Addr, ConnEvent, Cx, CxOf, Disk, Effect, Input, JobAct, Layer, Process, Shown, Signal, SwapOutcome, Wire,
+    Addr, ConnEvent, Cx, CxOf, Disk, Effect, HoldBack, Input, JobAct, Layer, Process, Shown, Signal, SwapOutcome, Wire,
 };
 pub use rows::{Batch, BatchBuilder, BatchKind, Ghost, Marker, ProducerTag, Row, Span, string_hash, text_value};
 pub use small_map::{SmallMap, SmallSet};

@@ -60,6 +60,30 @@ pub enum Signal {
     Swaps(SwapOutcome, u32),
     /// To a lakehouse: its table is compacted, and old snapshots expire.
     Maintain,
+    /// To a TaskManager, in an experiment: the sources of a job hand on some records only when they are let go.
+    HoldBack(HoldBack),
+    /// The end of that.
+    LetGo,
+}
+/// Which records a source hands on later than it would: an experiment with a fork of a run. No ordinary run knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldBack {
+    /// The job, by number.
+    pub job: u16,
+    /// The partition.
+    pub tp: TopicPartition,
+    /// The first of them.
+    pub from: Offset,
+    /// One past the last.
+    pub to: Offset,
+    /// One among them that goes ahead of the others.
+    pub ahead: Option<Offset>,
+}
+impl HoldBack {
+    /// Whether the record at an offset of its partition is among them.
+    pub fn holds(&self, at: Offset) -> bool {
+        (self.from..self.to).contains(&at) && self.ahead != Some(at)
+    }
 }
 
 /// What becomes of a commit: applied or not, and what its client is told (the four outcomes of stores 0).
@@ -111,6 +135,8 @@ impl Feed for Signal {
             Self::Job(..) => 11,
             Self::Swaps(..) => 12,
             Self::Maintain => 13,
+            Self::HoldBack(_) => 14,
+            Self::LetGo => 15,
         });
         match *self {
             Self::ElectPreferredOf(topic) | Self::ShowTopic(topic) => chain.u16(topic.0),
@@ -142,7 +168,18 @@ impl Feed for Signal {
                 chain.i64(after.0);
                 chain.u32(many);
             }
-            Self::Terminate | Self::Drain | Self::ElectPreferred | Self::HideTopics(_) | Self::Maintain => {}
+            Self::HoldBack(what) => {
+                chain.u16(what.job);
+                chain.u16(what.tp.topic.0);
+                chain.u16(what.tp.partition);
+                [what.from, what.to, what.ahead.unwrap_or(Offset::UNKNOWN)].iter().for_each(|at| chain.i64(at.0));
+            }
+            Self::Terminate
+            | Self::Drain
+            | Self::ElectPreferred
+            | Self::HideTopics(_)
+            | Self::Maintain
+            | Self::LetGo => {}
         }
     }
 }

@@ -3,9 +3,11 @@
 use super::{Exit, Failure, Format, RunArguments, load};
 use crate::host::Host;
 use crate::judge::Journey;
-use crate::run::{Displaced, Explained, Run, why};
+use crate::run::why::{self, Delayed, Trial, Until, prove};
+use crate::run::{Displaced, Explained, Run};
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -16,6 +18,13 @@ pub(super) struct Arguments {
     /// This event only, by its number in the ledger.
     #[arg(long)]
     event: Option<u32>,
+    /// Prove the explanations of so many events, drawn by the seed: in forks of the run the record that moved the watermark past
+    /// an event comes only behind it, and, as a control, other records do. Status 1 if one is refuted.
+    #[arg(long, value_name = "EVENTS", conflicts_with = "event")]
+    prove: Option<usize>,
+    /// With --prove: every fork goes to the end of the run and the laws settle there, instead of until the window takes the event.
+    #[arg(long, requires = "prove")]
+    to_the_end: bool,
     #[command(flatten)]
     run: RunArguments,
 }
@@ -29,6 +38,8 @@ struct Out<'a> {
     explained: usize,
     groups: Vec<OneGroup<'a>>,
     events: Vec<&'a Displaced>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trials: Option<&'a [Trial]>,
 }
 #[derive(Serialize)]
 struct OneGroup<'a> {
@@ -43,7 +54,8 @@ struct OneGroup<'a> {
 pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, Failure> {
     let loaded = load(&arguments.scenario, &arguments.run.set)?;
     let seed = arguments.run.seed;
-    let mut run = Run::new(&Arc::new(loaded.scenario.clone()), seed).map_err(Failure::usage)?;
+    let scenario = Arc::new(loaded.scenario.clone());
+    let mut run = Run::new(&scenario, seed).map_err(Failure::usage)?;
     run.seen.journey = Some(Journey::default());
     Host::Loop.drive(&mut run, seed);
     if let Some(error) = run.error() {
@@ -55,6 +67,14 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
     }
     let journey = run.seen.journey.take().unwrap_or_default();
     let explained = why::explain(&run, &journey);
+    drop(run);
+    let until = if arguments.to_the_end { Until::End } else { Until::Taken };
+    let trials = match arguments.prove {
+        Some(many) => {
+            Some(prove(&scenario, seed, &explained, (many, until), &super::sweep::bar).map_err(Failure::usage)?)
+        }
+        None => None,
+    };
     let wanted = |d: &&Displaced| arguments.event.is_none_or(|event| event == d.event);
     match arguments.run.format {
         Format::Json => {
@@ -72,6 +92,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
                 explained: explained.all.len(),
                 groups: groups.collect(),
                 events: explained.all.iter().filter(wanted).collect(),
+                trials: trials.as_deref(),
             };
             serde_json::to_writer_pretty(&mut *out, &all).map_err(Failure::internal)?;
             writeln!(out)?;
@@ -84,10 +105,45 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
                 }
                 of.into_iter().try_for_each(|d| chain(d, out))?;
             }
-            None => text(&loaded.scenario.name, seed, &explained, out)?,
+            None => {
+                text(&loaded.scenario.name, seed, &explained, out)?;
+                trials.iter().try_for_each(|trials| proofs(trials, out))?;
+            }
         },
     }
-    Ok(Exit::Holds)
+    let refuted = trials.iter().flatten().any(|t| t.delayed == Delayed::Mover && !t.placed());
+    Ok(if refuted { Exit::Violated } else { Exit::Holds })
+}
+
+/// What experiments have shown.
+fn proofs(trials: &[Trial], out: &mut impl Write) -> Result<(), Failure> {
+    writeln!(out, "\nexperiments: what was delayed, in how many forks the event then stands in its window")?;
+    let mut kinds: BTreeMap<(&str, &str, Delayed), (usize, usize)> = BTreeMap::new();
+    for t in trials {
+        let (placed, all) = kinds.entry((&t.result, t.what, t.delayed)).or_default();
+        (*placed, *all) = (*placed + usize::from(t.placed()), *all + 1);
+    }
+    for ((result, what, delayed), (placed, all)) in kinds {
+        let delayed = match delayed {
+            Delayed::Mover => "the record that moved the watermark, and what is behind it in its partition",
+            Delayed::Other => "another record alone",
+            Delayed::OtherAndBehind => {
+                "another record, and what is behind it, of a partition that had come past the event"
+            }
+        };
+        writeln!(out, "  {result}, {what}: {placed:>4} of {all:<4} {delayed}")?;
+    }
+    let surprising = |t: &&Trial| match t.delayed {
+        Delayed::Mover => !t.placed(),
+        Delayed::Other => t.placed(),
+        // With so many records less before it an event may be taken before the next beat of the watermark.
+        Delayed::OtherAndBehind => false,
+    };
+    for t in trials.iter().filter(surprising) {
+        let then = t.then.unwrap_or(if t.taken { "in its window" } else { "never taken" });
+        writeln!(out, "  against it: event {} ({}), record {} delayed: {then}", t.event, t.what, t.record)?;
+    }
+    Ok(())
 }
 
 fn text(scenario: &str, seed: u64, explained: &Explained, out: &mut impl Write) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use super::{Exit, Failure, Format, SetArguments, load};
 use crate::host::Host;
 use crate::scenario::{DEFAULT, Loaded, Measure, load as load_scenario};
-use crate::search::{Row, Sweep, Variation, cells, crash_sweep, sweep};
+use crate::search::{Row, Sweep, Variation, cells, crash_sweep, sweep, sweep_watched};
 use crate::show::table_of;
 use clap::Args;
 use model::base::ProcessId;
@@ -33,6 +33,11 @@ pub(super) struct Arguments {
     /// `layers.check.missing` or `max(stalls.*.ms)`. May be given several times.
     #[arg(long, value_name = "NUMBER", conflicts_with = "crash_points")]
     measure: Vec<String>,
+    /// Say which share of the spread of each measure comes from something in which the runs differ: `phase-of-heartbeat`,
+    /// `leads.raw`, `stall`; a beginning of a name stands for all that begin so, `all` for every one, and `a + b` for two taken
+    /// together. May be given several times.
+    #[arg(long, value_name = "NAME", requires = "measure", conflicts_with = "crash_points")]
+    factor: Vec<String>,
     /// How results are printed.
     #[arg(long, value_enum, default_value_t, conflicts_with = "crash_points")]
     format: Format,
@@ -77,8 +82,16 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
         let before = sweeps.len() * seeds.len();
         let progress = |done: usize| bar(before + done, all);
         // Only what is measured is kept of the cells of a table.
-        let result = sweep(&cell.loaded, &seeds, arguments.threads(), Host::Loop, &progress);
-        let row = Row::new(&arguments.vary, cell, &result, &measures);
+        let watched = !arguments.factor.is_empty();
+        let result = if watched {
+            sweep_watched(&cell.loaded, &seeds, arguments.threads(), &progress)
+        } else {
+            sweep(&cell.loaded, &seeds, arguments.threads(), Host::Loop, &progress)
+        };
+        let mut row = Row::new(&arguments.vary, cell, &result, &measures);
+        if watched {
+            row = row.with_factors(&result, &measures, &arguments.factor);
+        }
         let whole = arguments.vary.is_empty() && arguments.format == Format::Text;
         sweeps.push((row, whole.then_some(result)));
     }
@@ -108,7 +121,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
 }
 
 /// How far we are, on a terminal.
-fn bar(done: usize, of: usize) {
+pub(super) fn bar(done: usize, of: usize) {
     if std::io::stderr().is_terminal() && (done.is_multiple_of(16) || done == of) {
         let end = if done == of { "\r\x1b[K" } else { "" };
         let _ = write!(std::io::stderr(), "\r{done} of {of} runs{end}");
@@ -151,6 +164,16 @@ fn tables(variations: &[Variation], rows: &[&Row], measures: &[Measure], out: &m
         });
         let table = table_of(&head(&["min", "10 %", "median", "90 %", "max", "runs"]), cells);
         writeln!(out, "\n{}\n{}", measure.text, table.unwrap_or_default())?;
+        for row in rows.iter().filter(|row| !row.shares.is_empty()) {
+            let of = paths.iter().map(|path| format!(", {path}={}", row.set[*path])).collect::<String>();
+            let shares = row.shares.get(&measure.text).into_iter().flatten();
+            let shares = shares.map(|s| {
+                let share = |of: f64| format!("{:.1} %", of * 100.0);
+                [s.factor.clone(), s.runs.to_string(), s.groups.to_string(), share(s.share), share(s.adjusted)]
+            });
+            let table = table_of(&["factor", "runs", "groups", "explains", "beyond chance"], shares);
+            writeln!(out, "\nspread of {}{of}\n{}", measure.text, table.unwrap_or_default())?;
+        }
     }
     Ok(())
 }

@@ -56,6 +56,11 @@ impl Journey {
         let log = self.appended.get(&tp)?;
         log.partition_point(|(base, _)| *base <= offset).checked_sub(1).map(|at| log[at].1)
     }
+    /// Bytes that readers can see in a partition and that were appended between two times.
+    pub fn appended_bytes(&self, tp: TopicPartition, end: &Evidence<'_>, from: SimTime, to: SimTime) -> u64 {
+        let appended = |base| self.appended(tp, base).is_some_and(|at| (from..to).contains(&at));
+        end.committed(tp).filter(|entry| appended(entry.base)).map(|entry| u64::from(entry.batch.bytes)).sum()
+    }
     /// Where the events of a topic stand for readers of committed data, by number: the first place of each.
     pub fn places(&self, topic: u16, end: &Evidence<'_>, events: impl Fn(Ghost) -> Vec<u32>) -> BTreeMap<u32, Place> {
         let mut places: BTreeMap<u32, Place> = BTreeMap::new();

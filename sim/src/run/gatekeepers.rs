@@ -100,6 +100,7 @@ fn config(
         rows: gatekeeper.transaction.0,
         every: ms(gatekeeper.transaction.1),
         record: gatekeeper.consumer.record,
+        merge: gatekeeper.merge.map(ms),
         ids,
         group_metadata: gatekeeper.group_metadata,
         trusts_exceptions: gatekeeper.trusts_exceptions,

@@ -216,7 +216,7 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
             let at = Addr { process: stage.tables[*table], port: SQL };
             Kind::Upsert(Arc::new(UpsertConfig::new(at, scenario.tables[*table].key)))
         }
-        NodeKind::Source { topics, config, watermarks, until, replays, group } => {
+        NodeKind::Source { topics, config, watermarks, until, replays, merge, group } => {
             let partitions = scenario.partitions_of(topics);
             let named =
                 topics.iter().map(|topic| Arc::<str>::from(scenario.topics[usize::from(topic.0)].name.as_str()));
@@ -236,6 +236,7 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
                 commit_on_checkpoint: config.flag("commit.offsets.on.checkpoint"),
                 commits: group.and_then(|group| super::members::commits(config, group)).map(Arc::new),
                 watermarks: *watermarks,
+                merge: *merge,
             }))
         }
         NodeKind::Sink { topic, config, producer, key } => {

@@ -7,6 +7,7 @@
 mod aggregates;
 pub mod build;
 mod evidence;
+pub mod factors;
 pub mod faults;
 mod finish;
 mod gatekeepers;

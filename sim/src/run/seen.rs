@@ -1,6 +1,7 @@
 //! Who watches a run: the judge, the triggers of faults, and the latencies of readers.
 
 use super::Shuffle;
+use super::factors::Heard;
 use super::faults::Watcher;
 use crate::judge::{Chunked, Journey, Judge};
 use crate::world::Observer;
@@ -101,6 +102,8 @@ pub struct Seen {
     pub forming: bool,
     /// Everything that happened to events on their way, of a run that is to be explained.
     pub journey: Option<Journey>,
+    /// What its factors are made of, of a run that is asked for them.
+    pub heard: Option<Heard>,
     /// Under what numbers rows travel, if not their own.
     pub shuffle: Option<Shuffle>,
 }
@@ -115,6 +118,7 @@ impl Seen {
             event_base: None,
             forming: true,
             journey: None,
+            heard: None,
             shuffle: None,
         }
     }
@@ -129,6 +133,9 @@ impl Observer for Seen {
         self.judge.event(at, id, cause, process, event);
         if let Some(journey) = &mut self.journey {
             journey.event(at, id, cause, process, event);
+        }
+        if let Some(heard) = &mut self.heard {
+            heard.event(at, id, cause, process, event);
         }
         if !self.forming {
             self.watcher.event(at, id, cause, process, event);
@@ -185,6 +192,9 @@ impl Observer for Seen {
     }
     fn message(&mut self, at: SimTime, to: Addr, from: Addr, name: &'static str, bytes: u32) {
         self.judge.message(at, to, from, name, bytes);
+        if let Some(heard) = &mut self.heard {
+            heard.message(at, to, from, name, bytes);
+        }
     }
     fn fault(&mut self, at: SimTime, process: Option<ProcessId>, what: &'static str) {
         if !self.forming {

@@ -288,6 +288,8 @@ pub struct Gatekeeper {
     pub crashes_on_poison: bool,
     /// A transaction without new offsets is committed too.
     pub commit_without_offsets: bool,
+    /// It merges its partitions by event time, and waits so long for one that has nothing.
+    pub merge: Option<Nanos>,
     /// A record by the clock.
     pub punctuate_every: Option<Nanos>,
     /// From a fatal error to the new start.

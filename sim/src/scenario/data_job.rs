@@ -98,6 +98,8 @@ pub enum NodeKind {
         until: Option<Vec<u32>>,
         /// It can be read again.
         replays: bool,
+        /// It merges its partitions by event time, and waits so long for one that has nothing.
+        merge: Option<Millis>,
         /// The group that it commits offsets for, by place in [`Scenario::groups`](super::data::Scenario::groups).
         group: Option<u32>,
     },

@@ -108,6 +108,10 @@ pub struct Gatekeeper {
     /// Work on one record.
     #[serde(default = "a_little")]
     pub record: Duration,
+    /// A counterfactual that no client offers: it takes records in the order of their event time over all of its partitions. It
+    /// waits for every one, and for one that has nothing so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterfactual_merge: Option<Duration>,
     /// From a fatal error, which ends the process, to its new start.
     #[serde(default = "restart")]
     pub restart_after: Duration,

@@ -112,6 +112,10 @@ pub struct JobSource {
     /// How event time passes; without, it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
+    /// A counterfactual that no connector offers: each subtask hands records on in the order of their event time over all of its
+    /// partitions. It waits for every one, and for one that has nothing so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterfactual_merge: Option<Duration>,
     /// Work for one record.
     #[serde(default = "per_record")]
     pub record: Duration,

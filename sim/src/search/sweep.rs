@@ -1,11 +1,13 @@
 //! One scenario over many seeds. Runs are spread over threads, never one run over two; results come together in the order
 //! of the seeds, so that the number of threads changes nothing.
 
-use crate::host::Host;
+use crate::host::{Drive, Host};
 use crate::judge::Coverage;
+use crate::run::factors::{Factors, Watch};
 use crate::run::{Finished, Run, finish};
 use crate::scenario::Loaded;
 use crate::show::outcome::{Outcome, Verdict};
+use crate::world::NoLifecycle;
 use model::base::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,6 +26,8 @@ pub struct Summary {
     pub alarm: Option<String>,
     /// What occurred.
     pub coverage: Coverage,
+    /// In what it differs from others, if that is asked.
+    pub factors: Factors,
     /// Why there is no outcome.
     pub error: Option<String>,
 }
@@ -121,28 +125,38 @@ fn summarize(seed: u64, run: &Run, finished: Finished) -> Summary {
     }
     let alarm = finished.findings.alarms().next().map(|v| format!("{} ({}): {}", v.law, v.rule, v.text));
     let coverage = run.seen.judge.coverage.clone();
-    Summary { seed, outcome: finished.outcome, findings, alarm, coverage, error: None }
+    Summary { seed, outcome: finished.outcome, findings, alarm, coverage, factors: Factors::new(), error: None }
 }
 
-fn one(loaded: &Loaded, seed: u64, host: Host) -> Summary {
+fn one(loaded: &Loaded, seed: u64, host: Host, watch: bool) -> Summary {
     let failed = |error: String| Summary {
         seed,
         outcome: Outcome::default(),
         findings: BTreeMap::new(),
         alarm: None,
         coverage: Coverage::default(),
+        factors: Factors::new(),
         error: Some(error),
     };
     let scenario = Arc::new(loaded.scenario.clone());
     // A panic of the model is a finding like any other, of this seed.
     let result = std::panic::catch_unwind(|| {
         let mut run = Run::new(&scenario, seed).map_err(|e| e.to_string())?;
-        host.drive(&mut run, seed);
+        let mut factors = Factors::new();
+        if watch {
+            let mut watch = Watch::begin(&mut run);
+            while run.turn(&mut NoLifecycle) {
+                watch.look(&run);
+            }
+            factors = watch.factors(&mut run);
+        } else {
+            host.drive(&mut run, seed);
+        }
         if let Some(error) = run.error() {
             return Err(error.to_string());
         }
         let finished = finish(&mut run, loaded, host);
-        Ok(summarize(seed, &run, finished))
+        Ok(Summary { factors, ..summarize(seed, &run, finished) })
     });
     match result {
         Ok(Ok(summary)) => summary,
@@ -156,9 +170,21 @@ fn one(loaded: &Loaded, seed: u64, host: Host) -> Summary {
 }
 
 /// Runs `loaded` with every seed, on `threads` threads; `progress` is told how many are done.
+pub fn sweep(loaded: &Loaded, seeds: &[u64], threads: usize, host: Host, progress: &(dyn Fn(usize) + Sync)) -> Sweep {
+    spread(seeds, threads, progress, &|seed| one(loaded, seed, host, false))
+}
+/// The same in the loop, and in what each run differs from the others.
+pub fn sweep_watched(loaded: &Loaded, seeds: &[u64], threads: usize, progress: &(dyn Fn(usize) + Sync)) -> Sweep {
+    spread(seeds, threads, progress, &|seed| one(loaded, seed, Host::Loop, true))
+}
 // Threads here each run whole simulations; nothing simulated sees them.
 #[allow(clippy::disallowed_methods)]
-pub fn sweep(loaded: &Loaded, seeds: &[u64], threads: usize, host: Host, progress: &(dyn Fn(usize) + Sync)) -> Sweep {
+fn spread(
+    seeds: &[u64],
+    threads: usize,
+    progress: &(dyn Fn(usize) + Sync),
+    one: &(dyn Fn(u64) -> Summary + Sync),
+) -> Sweep {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(seeds.len()));
     std::thread::scope(|scope| {
@@ -167,7 +193,7 @@ pub fn sweep(loaded: &Loaded, seeds: &[u64], threads: usize, host: Host, progres
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(seed) = seeds.get(i) else { return };
-                    let summary = one(loaded, *seed, host);
+                    let summary = one(*seed);
                     let mut done = done.lock().expect("no thread panics while it holds this");
                     done.push((i, summary));
                     progress(done.len());

@@ -1,10 +1,11 @@
 //! Values of a scenario, varied: each combination is a cell, run with the same seeds. Streams are keyed by whom they are for,
 //! so that what a value does not concern is drawn alike in all cells.
 
+use super::spread::{Share, share};
 use super::sweep::{Series, Sweep};
 use crate::scenario::{Loaded, Measure, Problems};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 /// One key and the values it takes in turn.
@@ -122,6 +123,22 @@ pub struct Row {
     pub alarms: usize,
     /// What was measured, by its text.
     pub measured: BTreeMap<String, Option<Distribution>>,
+    /// How much of that factors explain, the most first.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, Vec<Share>>,
+    /// Runs one by one, where factors are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<One>,
+}
+/// One run of a cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct One {
+    /// Its seed.
+    pub seed: u64,
+    /// What was measured, by its text.
+    pub measured: BTreeMap<String, i64>,
+    /// The factors that were asked for.
+    pub factors: BTreeMap<String, i64>,
 }
 impl Row {
     /// Adds up a cell's runs.
@@ -137,7 +154,53 @@ impl Row {
             violated: sweep.violated().count(),
             alarms: sweep.alarms().count(),
             measured: measures.iter().map(|m| (m.text.clone(), of(m))).collect(),
+            shares: BTreeMap::new(),
+            runs: Vec::new(),
         }
+    }
+    /// The same, and how much of the spread factors explain: observables of a watched run, by the beginning of their names, or all
+    /// of them. `a + b` are two taken together.
+    pub fn with_factors(mut self, sweep: &Sweep, measures: &[Measure], wanted: &[String]) -> Self {
+        let names: BTreeSet<&String> = sweep.runs.iter().flat_map(|run| run.factors.keys()).collect();
+        let mut together: Vec<Vec<&String>> = Vec::new();
+        for want in wanted {
+            let parts: Vec<&str> = want.split('+').map(str::trim).collect();
+            let of = |part: &str| {
+                let begins = |name: &String| {
+                    name.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/', ' ']))
+                };
+                names.iter().copied().filter(|name| part == "all" || begins(name)).collect::<Vec<_>>()
+            };
+            match parts[..] {
+                [one] => together.extend(of(one).into_iter().map(|name| vec![name])),
+                _ => together.push(parts.iter().flat_map(|part| of(part)).collect()),
+            }
+        }
+        let asked: BTreeSet<&String> = together.iter().flatten().copied().collect();
+        for run in sweep.runs.iter().filter(|run| run.error.is_none()) {
+            let Ok(outcome) = serde_json::to_value(&run.outcome) else { continue };
+            let measured = measures.iter().filter_map(|m| Some((m.text.clone(), m.of(&outcome)?))).collect();
+            let factors = run.factors.iter().filter(|(name, _)| asked.contains(name));
+            let factors = factors.map(|(name, value)| (name.clone(), *value)).collect();
+            self.runs.push(One { seed: run.seed, measured, factors });
+        }
+        for measure in measures {
+            let mut shares: Vec<Share> = Vec::new();
+            for factors in together.iter().filter(|factors| !factors.is_empty()) {
+                let having = self.runs.iter().filter_map(|run| {
+                    let values: Option<Vec<i64>> = factors.iter().map(|f| run.factors.get(*f).copied()).collect();
+                    Some((*run.measured.get(&measure.text)?, values?))
+                });
+                let (figure, rows): (Vec<i64>, Vec<Vec<i64>>) = having.unzip();
+                let columns: Vec<Vec<i64>> =
+                    (0..factors.len()).map(|at| rows.iter().map(|row| row[at]).collect()).collect();
+                let name = factors.iter().map(|f| f.as_str()).collect::<Vec<_>>().join(" + ");
+                shares.extend(share(&name, &figure, &columns));
+            }
+            shares.sort_by(|a, b| b.adjusted.total_cmp(&a.adjusted).then_with(|| a.factor.cmp(&b.factor)));
+            self.shares.insert(measure.text.clone(), shares);
+        }
+        self
     }
 }
 

@@ -131,6 +131,8 @@ impl Fault {
             Self::Signal(_, Signal::ElectPreferred | Signal::ElectPreferredOf(_)) => "elect-preferred",
             Self::Signal(_, Signal::HideTopics(true) | Signal::HideTopic(..)) => "hide-topics",
             Self::Signal(_, Signal::HideTopics(false) | Signal::ShowTopic(_)) => "show-topics",
+            Self::Signal(_, Signal::HoldBack(_)) => "hold-back",
+            Self::Signal(_, Signal::LetGo) => "let-go",
             Self::Dead(..) => "dead-mode",
             Self::Cut(_) => "cut",
             Self::Heal(_) => "heal",

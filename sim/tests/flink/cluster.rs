@@ -55,6 +55,7 @@ pub fn source(bootstrap: &Arc<[Addr]>, watermarks: Option<Watermarks>) -> Kind {
         replays: true,
         until: None,
         watermarks,
+        merge: None,
     }))
 }
 /// Writes `clean`.

@@ -27,6 +27,9 @@ pub struct GatekeeperConfig {
     pub every: Millis,
     /// Work on one record.
     pub record: Nanos,
+    /// What no client does: it takes records in the order of their event time over all of its partitions, and waits so long
+    /// for one that has none.
+    pub merge: Option<Millis>,
     /// `transactional.id`.
     pub ids: TransactionalIds,
     /// The offsets name the member, so that the group fences a zombie (KIP-447).

@@ -16,10 +16,10 @@ pub use config::{ConsumerSide, GatekeeperConfig, ProducerSide, RdSide, Transacti
 use super::reader::THREADS;
 use super::{APP, KeyHash, tell_moved};
 use crate::base::{
-    Cx, Event, Input, Lane, Millis, Nanos, Offset, Port, Row, Signal, SimTime, SmallMap, Span, TopicPartition,
-    TransactionFate,
+    BrokerId, Cx, Event, Input, Lane, Millis, Nanos, Offset, Port, Row, Signal, SimTime, SmallMap, Span,
+    TopicPartition, TransactionFate,
 };
-use crate::kafka::client::{Moved, Slice};
+use crate::kafka::client::{Merge, Moved, Slice};
 use crate::kafka::messages::Message;
 use crate::registry::RegistryClient;
 use sink::{Ended, Sink};
@@ -62,6 +62,8 @@ pub struct Gatekeeper {
     stage: Stage,
     /// Taken from the consumer; worked on when the time for it has passed.
     in_hand: VecDeque<Slice>,
+    /// Polled, but not yet in turn: of one that merges by event time.
+    merge: Option<Merge>,
     /// The thread works on what is in hand, for so long if it has not begun.
     working: bool,
     to_work: Nanos,
@@ -93,6 +95,7 @@ impl Gatekeeper {
             registry: RegistryClient::new(config.registry.clone(), cx.stream("registry")),
             stage: Stage::Initializing,
             in_hand: VecDeque::new(),
+            merge: config.merge.map(Merge::new),
             working: false,
             to_work: Nanos::ZERO,
             asking: false,
@@ -117,7 +120,12 @@ impl Gatekeeper {
     }
     /// Whether everything that it has read is committed.
     pub fn is_idle(&self) -> bool {
-        matches!(self.stage, Stage::Idle) && self.in_hand.is_empty() && !self.punctuated
+        let waits = self.merge.as_ref().is_some_and(|merge| !merge.is_empty());
+        matches!(self.stage, Stage::Idle) && self.in_hand.is_empty() && !waits && !self.punctuated
+    }
+    /// Whether its producer knows a node, which a refresh of the metadata can take away (K-22d).
+    pub fn lists(&self, node: BrokerId) -> bool {
+        self.sink.lists(node)
     }
     /// Whether it reads a partition, and where it stands.
     pub fn position(&self, tp: TopicPartition) -> Option<Offset> {
@@ -199,7 +207,8 @@ impl Gatekeeper {
             _ => SimTime(u64::MAX),
         };
         let punctuation = self.config.punctuate_every.map(|_| SimTime::at(self.next_punctuation.max(now + Millis(1))));
-        let others = [self.sink.deadline(), self.registry.deadline(), self.source.deadline(now), punctuation];
+        let merge = self.merge.as_ref().and_then(Merge::deadline).map(|at| SimTime::at(at.max(now + Millis(1))));
+        let others = [self.sink.deadline(), self.registry.deadline(), self.source.deadline(now), punctuation, merge];
         let at = others.into_iter().flatten().fold(own, SimTime::min).max(cx.now);
         if self.deadline != Some(at) {
             self.deadline = Some(at);
@@ -238,6 +247,7 @@ impl Gatekeeper {
         for moved in told {
             if let Moved::Revoked(tp, _) = moved {
                 self.in_hand.retain(|slice| slice.tp != *tp);
+                self.merge.iter_mut().for_each(|merge| merge.forget(*tp));
                 self.spoilt |= self.began.contains_key(*tp);
             }
         }
@@ -278,24 +288,35 @@ impl Gatekeeper {
     }
     /// Polls; what comes is worked on for its time first.
     fn take<W>(&mut self, cx: &mut Cx<'_, Message, W>) -> bool {
-        match self.source.poll(cx.millis()) {
-            Polled::Nothing => false,
-            Polled::Records(slices) => {
-                let records: u64 = slices.iter().map(|s| u64::from(s.records())).sum();
-                self.in_hand.extend(slices);
-                let busy = Nanos(self.config.record.0 * records);
-                if busy > Nanos::ZERO {
-                    self.working = true;
-                    self.to_work = busy;
-                    cx.wake_port(APP, Some(cx.now));
-                }
-                true
-            }
+        let now = cx.millis();
+        let polled = match self.source.poll(now) {
+            Polled::Nothing => Vec::new(),
+            Polled::Records(slices) => slices,
             Polled::Ended => {
                 self.go_down(cx);
-                true
+                return true;
+            }
+        };
+        let acted = !polled.is_empty();
+        let before = self.in_hand.len();
+        match &mut self.merge {
+            None => self.in_hand.extend(polled),
+            Some(merge) => {
+                polled.into_iter().for_each(|slice| merge.push(slice, now));
+                let owned = self.source.partitions();
+                while let Some(slice) = merge.next(owned.iter().copied(), u32::MAX, now) {
+                    self.in_hand.push_back(slice);
+                }
             }
         }
+        let records: u64 = self.in_hand.iter().skip(before).map(|s| u64::from(s.records())).sum();
+        let busy = Nanos(self.config.record.0 * records);
+        if busy > Nanos::ZERO {
+            self.working = true;
+            self.to_work = busy;
+            cx.wake_port(APP, Some(cx.now));
+        }
+        acted || records > 0
     }
     fn open(&mut self, now: Millis) -> bool {
         if matches!(self.stage, Stage::Open(_)) {
@@ -413,9 +434,14 @@ impl Gatekeeper {
         let rest = std::mem::take(&mut self.rest);
         self.stage = if rest { Stage::Resting(cx.millis() + REGISTRY_BACKOFF) } else { Stage::Idle };
     }
+    /// Everything that was polled and not worked on, in the order of each partition.
+    fn drain(&mut self) -> Vec<Slice> {
+        let waiting = self.merge.iter_mut().flat_map(Merge::drain);
+        self.in_hand.drain(..).chain(waiting).collect()
+    }
     fn rewind<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         // What is in hand lies behind what was read first of its partition.
-        for slice in self.in_hand.drain(..) {
+        for slice in self.drain() {
             self.began.or_insert_with(slice.tp, || slice.first());
         }
         for (tp, offset) in self.began.iter() {
@@ -430,7 +456,7 @@ impl Gatekeeper {
         if let Stage::Open(_) = self.stage {
             return self.abort(now);
         }
-        for slice in self.in_hand.drain(..) {
+        for slice in self.drain() {
             self.began.or_insert_with(slice.tp, || slice.first());
         }
         for (tp, offset) in self.began.iter() {
@@ -454,7 +480,7 @@ impl Gatekeeper {
         self.sink.close(cx);
         self.source.close(cx);
         tell_moved(self.config.group.0, self.source.take_moved(), cx);
-        self.in_hand.clear();
+        self.drain();
         self.forget();
         (self.working, self.asking, self.to_work) = (false, false, Nanos::ZERO);
         self.stage = Stage::Down(cx.millis() + self.config.restart_after);

@@ -2,7 +2,7 @@
 
 use super::config::RdSide;
 use super::sink::Ended;
-use crate::base::{Cx, Input, Millis, Offset, Row, SimTime, Stream, TopicId, TopicPartition};
+use crate::base::{BrokerId, Cx, Input, Millis, Offset, Row, SimTime, Stream, TopicId, TopicPartition};
 use crate::kafka::client::rdkafka::{
     Call, CallError, ProducerEvent, RdError, RdGroupMetadata, RdProducer, RdProducerClient, TxnState,
 };
@@ -57,6 +57,9 @@ impl RdSink {
     }
     pub(super) fn is_fatal(&self) -> bool {
         self.client.producer.fatal_error().is_some()
+    }
+    pub(super) fn lists(&self, node: BrokerId) -> bool {
+        self.client.producer.lists(node)
     }
     pub(super) fn must_abort(&self) -> bool {
         self.client.producer.txn_state() == Some(TxnState::Abortable)

@@ -3,7 +3,7 @@
 use super::config::{GatekeeperConfig, ProducerSide};
 use super::rd_sink::RdSink;
 use crate::app::{KeyHash, java_producer};
-use crate::base::{Cx, Input, Millis, Offset, Row, SimTime, TopicId, TopicPartition};
+use crate::base::{BrokerId, Cx, Input, Millis, Offset, Row, SimTime, TopicId, TopicPartition};
 use crate::kafka::client::java::{GroupMetadata, JavaProducer, ProducerConfig, ProducerEvent, State, Target};
 use crate::kafka::client::rdkafka::RdGroupMetadata;
 use crate::kafka::coordinator::group::Name;
@@ -67,6 +67,13 @@ impl Sink {
         match self {
             Self::Java(producer) => poll_java(producer),
             Self::Librdkafka(producer) => producer.poll(cx),
+        }
+    }
+    /// Whether the producer knows a node: a Java client forgets none that it needs.
+    pub(super) fn lists(&self, node: BrokerId) -> bool {
+        match self {
+            Self::Java(_) => true,
+            Self::Librdkafka(producer) => producer.lists(node),
         }
     }
     pub(super) fn is_fatal(&self) -> bool {

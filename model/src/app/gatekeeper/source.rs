@@ -136,6 +136,13 @@ impl Source {
             Self::Librdkafka { member, .. } => member.owned().contains(&tp),
         }
     }
+    /// The partitions that are its own.
+    pub(super) fn partitions(&self) -> Vec<TopicPartition> {
+        match self {
+            Self::Java { consumer, .. } => consumer.member().assigned().iter().copied().collect(),
+            Self::Librdkafka { member, .. } => member.owned().iter().copied().collect(),
+        }
+    }
     pub(super) fn position(&self, tp: TopicPartition) -> Option<Offset> {
         match self {
             Self::Java { consumer, .. } => consumer.position(tp),

@@ -74,6 +74,9 @@ pub struct SourceConfig {
     pub commit_on_checkpoint: bool,
     /// Its `WatermarkStrategy`; none is `noWatermarks()`.
     pub watermarks: Option<Watermarks>,
+    /// What no connector does: each subtask hands records on in the order of their event time over all of its splits, and
+    /// waits so long for one that has none.
+    pub merge: Option<Millis>,
 }
 
 /// How a source makes watermarks.

@@ -5,7 +5,9 @@ use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
 use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
-use crate::base::{Addr, ConnEvent, ConnId, Cx, Event, Ghost, Input, Lane, Millis, Port, SimTime, SmallMap, TopicId};
+use crate::base::{
+    Addr, ConnEvent, ConnId, Cx, Event, Ghost, HoldBack, Input, Lane, Millis, Port, Signal, SimTime, SmallMap, TopicId,
+};
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
 use crate::kafka::txn_messages::TransactionalId;
@@ -70,6 +72,8 @@ pub struct TaskManager {
     /// Partitions to be asked for again, and when.
     again: Vec<(Millis, ChannelId)>,
     deadlines: SmallMap<Port, SimTime>,
+    /// What an experiment holds back.
+    held_back: Option<HoldBack>,
 }
 
 impl TaskManager {
@@ -104,6 +108,7 @@ impl TaskManager {
             readers: BTreeMap::new(),
             again: Vec::new(),
             deadlines: SmallMap::new(),
+            held_back: None,
         }
     }
     /// Calls and connections are served by threads of their own, each task by its own.
@@ -169,6 +174,11 @@ impl TaskManager {
     // ---- the JobManager's calls
 
     fn called<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
+        match input {
+            Input::Signal(Signal::HoldBack(what)) => self.hold_back(Some(*what), cx),
+            Input::Signal(Signal::LetGo) => self.hold_back(None, cx),
+            _ => {}
+        }
         let Input::Message { conn, message: Message::Foreign(m), .. } = input else { return };
         match m.get() {
             Some(Rpc::Ask { id, call }) => {
@@ -180,6 +190,17 @@ impl TaskManager {
             Some(Rpc::Tell(Note::Complete(attempt, id))) => self.mail(*attempt, Mail::Complete(*id), cx),
             Some(Rpc::Tell(Note::Aborted(attempt, id))) => self.mail(*attempt, Mail::Aborted(*id), cx),
             _ => {}
+        }
+    }
+    /// An experiment begins or ends.
+    fn hold_back<W>(&mut self, what: Option<HoldBack>, cx: &mut Cx<'_, Message, W>) {
+        let before = std::mem::replace(&mut self.held_back, what);
+        let job = what.or(before).map(|held| JobId(held.job));
+        for task in self.tasks.iter_mut().flatten().filter(|t| Some(t.id().subtask.job) == job) {
+            match what {
+                Some(what) => task.hold_back(what),
+                None => task.let_go(cx),
+            }
         }
     }
     /// Another JobManager leads: what was run for the one before ends, and it registers.
@@ -259,7 +280,10 @@ impl TaskManager {
             self.tasks.push(None);
         }
         let port = Port(TASKS + place as u16 * PORTS);
-        let task = Task::new(deployment, port, cx);
+        let mut task = Task::new(deployment, port, cx);
+        if let Some(what) = self.held_back.filter(|held| JobId(held.job) == deployment.attempt.subtask.job) {
+            task.hold_back(what);
+        }
         task.start(cx);
         self.tasks[place] = Some(Box::new(task));
         self.update(deployment.attempt, ExecutionState::Initializing, cx);

@@ -2,14 +2,16 @@
 //! for what, and the record that moved the watermark past it meanwhile.
 
 mod mover;
+mod prove;
 mod way;
 
-pub use mover::Mover;
+pub use mover::{Mover, Spot, Trail};
+pub use prove::{Delayed, Trial, Until, prove};
 pub use way::{Leg, Wait};
 
 use super::{Run, evidence};
-use crate::judge::{AggregatePlan, Findings, Journey, Members, OperatorAt, Taken, What};
-use model::base::SimTime;
+use crate::judge::{AggregatePlan, Findings, Journey, Members, OperatorAt, Sent, Taken, What};
+use model::base::{Domain, SimTime, Streams};
 use mover::Movers;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,6 +38,9 @@ pub struct Displaced {
     pub taken: Option<(u64, Option<i64>)>,
     /// The record that moved the watermark past it.
     pub mover: Option<Mover>,
+    /// Where all of that stands, for [`prove`].
+    #[serde(skip)]
+    pub trail: Option<Trail>,
 }
 /// Events that were displaced alike.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -68,6 +73,7 @@ pub fn explain(run: &Run, journey: &Journey) -> Explained {
     let results = judge.settle_results(&end, &mut Findings::default());
     let ms = |at: SimTime| at.since(run.origin).0 / 1_000_000;
     let mut explained = Explained::default();
+    let mut stream = Streams(run.seed).stream(Domain::Schedule, 0, "experiments");
     for plan in judge.results.plans().iter().filter(|plan| plan.window.is_some()) {
         let Some(placed) = results.placed.get(&plan.name).filter(|p| !p.findings.is_empty()) else { continue };
         let way = Way::new(run, plan, journey, &end);
@@ -84,8 +90,11 @@ pub fn explain(run: &Run, journey: &Journey) -> Explained {
             let longest = (0..waits.len()).max_by_key(|i| (waits[*i].ms, usize::MAX - i)).unwrap_or_default();
             let mover = decided.zip(over).and_then(|((at, taken), over)| {
                 let of = movers.entry(at).or_insert_with(|| Movers::new(journey.taken(at), &way));
-                of.past(taken, over, plan.bound, *event, ms)
+                of.past(taken, (over, plan.bound), *event, ms, &mut stream)
             });
+            let (mover, trail) = mover.unzip();
+            // What was sent too late by definition no failure has displaced.
+            let trail = trail.filter(|_| sent.flags & Sent::LATE == 0);
             let decided = decided.map(|(_, taken)| taken);
             let displaced = Displaced {
                 event: *event,
@@ -97,6 +106,7 @@ pub fn explain(run: &Run, journey: &Journey) -> Explained {
                 taken: decided.map(|t| (ms(t.at), (t.watermark != i64::MIN).then_some(t.watermark))),
                 waits,
                 mover,
+                trail,
             };
             explained.add(displaced);
         }

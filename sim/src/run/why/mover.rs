@@ -4,8 +4,8 @@
 //! partitions does. That one's first record at or above is the mover.
 
 use super::way::Way;
-use crate::judge::Taken;
-use model::base::SimTime;
+use crate::judge::{Place, Taken};
+use model::base::{Nanos, Offset, SimTime, Stream, TopicPartition};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -26,6 +26,34 @@ pub struct Mover {
     pub same_partition: bool,
 }
 
+/// A record where the job reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Its number in the ledger.
+    pub event: u32,
+    /// The partition.
+    pub tp: TopicPartition,
+    /// The offset.
+    pub offset: Offset,
+    /// Nobody had read it before.
+    pub since: SimTime,
+}
+/// What an experiment about a displaced event needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trail {
+    /// The event itself.
+    pub own: Spot,
+    /// The watermark from which on it is late.
+    pub over: i64,
+    /// When that was decided.
+    pub decided: SimTime,
+    /// Its mover.
+    pub mover: Spot,
+    /// Another record, drawn from those that were taken around the mover and before the event.
+    pub other: Option<Spot>,
+    /// One of these whose partition had come past the event before it: nothing that the watermark waited for is behind it.
+    pub beyond: Option<Spot>,
+}
 /// A record that was the newest of its partition when it was taken.
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -41,8 +69,8 @@ struct Attempt {
     steps: BTreeMap<u16, Vec<Step>>,
     /// Watermarks, each with how many records had been taken before it was seen.
     watermarks: Vec<(i64, usize)>,
-    /// Records taken.
-    taken: usize,
+    /// Records taken, by number, and when.
+    taken: Vec<(SimTime, u32)>,
     /// Its decisions begin and end here, in time.
     span: (SimTime, SimTime),
     subtask: u16,
@@ -68,12 +96,12 @@ impl<'w, 'r> Movers<'w, 'r> {
             let attempt = &mut attempts[open[&t.subtask]];
             attempt.span.1 = t.at;
             if attempt.watermarks.last().is_none_or(|(watermark, _)| *watermark < t.watermark) {
-                attempt.watermarks.push((t.watermark, attempt.taken));
+                attempt.watermarks.push((t.watermark, attempt.taken.len()));
             }
             for ghost in t.rows.iter().filter(|g| g.in_ledger()) {
                 let event = ghost.open();
-                let order = attempt.taken;
-                attempt.taken += 1;
+                let order = attempt.taken.len();
+                attempt.taken.push((t.at, event));
                 let Some(place) = way.last(event) else { continue };
                 let steps = attempt.steps.entry(place.tp.partition).or_default();
                 if steps.last().is_none_or(|s| s.time < place.time) {
@@ -84,15 +112,15 @@ impl<'w, 'r> Movers<'w, 'r> {
         Self { way, attempts }
     }
 
-    /// The record by which the watermark came to `over`, before the decision about `event`.
+    /// The record by which the watermark came to `over`, before the decision about `event`; and what an experiment needs.
     pub(super) fn past(
         &self,
         taken: &Taken,
-        over: i64,
-        bound: i64,
+        (over, bound): (i64, i64),
         event: u32,
         ms: impl Fn(SimTime) -> u64,
-    ) -> Option<Mover> {
+        stream: &mut Stream,
+    ) -> Option<(Mover, Trail)> {
         if taken.watermark < over {
             return None;
         }
@@ -100,11 +128,12 @@ impl<'w, 'r> Movers<'w, 'r> {
         let attempt = self.attempts.iter().rev().find(of)?;
         let (_, before) = attempt.watermarks.iter().find(|(watermark, _)| *watermark >= over)?;
         // A partition that has not come so far was idle.
-        let crossed = attempt.steps.values().filter_map(|steps| {
+        let crossed = attempt.steps.iter().filter_map(|(partition, steps)| {
             let first = steps.partition_point(|s| s.time < over + bound);
-            steps.get(first).filter(|s| s.order < *before)
+            steps.get(first).filter(|s| s.order < *before).map(|s| (*partition, *s))
         });
-        let step = crossed.max_by_key(|s| s.order)?;
+        let crossed: BTreeMap<u16, Step> = crossed.collect();
+        let step = crossed.values().max_by_key(|s| s.order)?;
         let (place, own) = (self.way.last(step.event)?, self.way.last(event)?);
         let partitions = (place.tp.partition, own.tp.partition);
         let before = self.way.name_before(event).and_then(|name| {
@@ -112,13 +141,46 @@ impl<'w, 'r> Movers<'w, 'r> {
             Some((name.to_owned(), mover.tp.partition, own.tp.partition))
         });
         let same = before.as_ref().map_or(partitions.0 == partitions.1, |(_, mover, own)| mover == own);
-        Some(Mover {
+        let mover = Mover {
             event: step.event,
             time: step.time,
             taken_ms: ms(step.at),
             partitions,
             before,
             same_partition: same,
-        })
+        };
+        let spot = |event: u32, place: &Place| self.spot(event, place);
+        let (other, beyond) = self.others(attempt, &crossed, step, (event, taken.at), stream);
+        let trail =
+            Trail { own: spot(event, own), over, decided: taken.at, mover: spot(step.event, place), other, beyond };
+        Some((mover, trail))
+    }
+    fn spot(&self, event: u32, place: &Place) -> Spot {
+        let since = if self.way.uncommitted { place.appended } else { place.readable };
+        Spot { event, tp: place.tp, offset: place.offset, since }
+    }
+    /// Other records than the mover, of as long before it as the event came behind it, and a second more.
+    fn others(
+        &self,
+        attempt: &Attempt,
+        crossed: &BTreeMap<u16, Step>,
+        mover: &Step,
+        (event, until): (u32, SimTime),
+        stream: &mut Stream,
+    ) -> (Option<Spot>, Option<Spot>) {
+        let around = until.since(mover.at) + Nanos::secs(1);
+        let from = SimTime(mover.at.0.saturating_sub(around.0));
+        let first = attempt.taken.partition_point(|(at, _)| *at < from);
+        let last = attempt.taken.partition_point(|(at, _)| *at < until);
+        let mut draw = |wanted: &dyn Fn(usize, &Place) -> bool| {
+            (0..64).find_map(|_| {
+                let order = first + stream.below((last.saturating_sub(first)).max(1) as u64) as usize;
+                let (_, record) = attempt.taken.get(order)?;
+                let place = self.way.last(*record).filter(|_| ![mover.event, event].contains(record))?;
+                wanted(order, place).then(|| self.spot(*record, place))
+            })
+        };
+        let beyond = |order: usize, place: &Place| crossed.get(&place.tp.partition).is_some_and(|s| s.order < order);
+        (draw(&|_, _| true), draw(&beyond))
     }
 }

@@ -40,6 +40,8 @@ const BEHIND: &str = "behind others";
 pub(super) struct Way<'r> {
     run: &'r Run,
     reader: (String, u16),
+    /// The job reads what is not committed too.
+    pub(super) uncommitted: bool,
     /// One for each topic that the job reads.
     roads: Vec<Road>,
 }
@@ -87,7 +89,7 @@ impl<'r> Way<'r> {
             Road { legs, places }
         };
         let reader = (format!("job {}", run.scenario.jobs[usize::from(plan.job)].name), plan.job);
-        Self { run, reader, roads: plan.source.0.iter().map(road).collect() }
+        Self { run, reader, uncommitted: plan.uncommitted, roads: plan.source.0.iter().map(road).collect() }
     }
     /// The road that an event came.
     fn road(&self, event: u32) -> Option<&Road> {

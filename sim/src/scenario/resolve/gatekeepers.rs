@@ -106,6 +106,7 @@ impl Resolver<'_> {
                 trusts_exceptions: g.trusts_exceptions,
                 crashes_on_poison: g.crashes_on_poison,
                 commit_without_offsets: g.commit_without_offsets,
+                merge: g.counterfactual_merge.map(|patience| patience.0),
                 punctuate_every: g.punctuate_every.map(|every| every.0),
                 restart_after: g.restart_after.0,
                 decoder: g.decoder,

@@ -59,7 +59,7 @@ impl Task {
             self.finish(cx);
             return Turn::Again;
         }
-        let (slice, room) = source.take(SLICE);
+        let (slice, room) = source.take(SLICE, cx.millis());
         if room {
             cx.wake_port(self.fetcher(), Some(cx.now));
         }

@@ -3,6 +3,7 @@
 mod alignment;
 mod chain;
 mod channels;
+mod held_back;
 mod input;
 mod output;
 mod progress;
@@ -22,7 +23,7 @@ use super::ids::{AttemptId, ChannelId};
 use super::operator::{Handed, KeyGroups, Operator};
 use super::rpc::{Cause, Deployment, ExecutionState, Note, OperatorEvent};
 use super::state::{OperatorState, Restored};
-use crate::base::{Cx, Event, Ghost, Input, Nanos, Port, SimTime, TopicId};
+use crate::base::{Cx, Event, Ghost, HoldBack, Input, Nanos, Port, SimTime, TopicId};
 use crate::flink::barrier::{Barrier, Mode};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::watermark::Valve;
@@ -270,6 +271,17 @@ impl Task {
             cx.wake_port(self.sink_port(sink), Some(cx.now));
         }
     }
+    /// Its source hands some records on only when they are let go: an experiment.
+    pub fn hold_back(&mut self, what: HoldBack) {
+        self.source.iter_mut().for_each(|source| source.hold_back(what));
+    }
+    /// The end of that.
+    pub fn let_go<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        if let Some(source) = &mut self.source {
+            source.let_go();
+            cx.wake_port(self.port, Some(cx.now));
+        }
+    }
     /// Tells its thread something.
     pub fn mail<W>(&mut self, mail: Mail, cx: &mut Cx<'_, Message, W>) {
         self.mails.push_back(mail);
@@ -496,7 +508,8 @@ impl Task {
         let watermark = self.time.as_ref().and_then(SourceTime::deadline).filter(|_| !full);
         let report = self.time.as_ref().and_then(SourceTime::report_at).filter(|_| !held);
         let timers = self.timers().filter(|_| !full);
-        let millis = [alignment, watermark, timers, report].into_iter().flatten().min().map(SimTime::at);
+        let merge = self.source.as_ref().and_then(SourceReader::merge_deadline).filter(|_| !full);
+        let millis = [alignment, watermark, timers, report, merge].into_iter().flatten().min().map(SimTime::at);
         [self.next_flush, millis].into_iter().flatten().min()
     }
 }

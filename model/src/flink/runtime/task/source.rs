@@ -3,12 +3,13 @@
 
 use super::super::graph::SourceConfig;
 use super::super::ids::JobId;
+use super::held_back::HeldBack;
 use super::progress::Progress;
-use crate::base::{Cx, Fix, Fixes, Input, LeaderEpoch, Millis, Offset, SimTime, TopicPartition};
+use crate::base::{Cx, Fix, Fixes, HoldBack, Input, LeaderEpoch, Millis, Offset, SimTime, TopicPartition};
 use crate::flink::checkpoint::CheckpointId;
-use crate::kafka::client::Slice;
 use crate::kafka::client::java::{Dice, NetworkClient};
 use crate::kafka::client::java_consumer::{AutoOffsetReset, JavaConsumer};
+use crate::kafka::client::{Merge, Slice};
 use crate::kafka::messages::Message;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,6 +38,10 @@ pub struct SourceReader {
     queue: VecDeque<Vec<Slice>>,
     /// What is left of the batch in hand, split by split.
     current: VecDeque<Slice>,
+    /// Of a source that merges by event time.
+    merge: Option<Merge>,
+    /// An experiment's, never an ordinary run's.
+    held_back: Option<Box<HeldBack>>,
     fetcher: Fetcher,
 }
 
@@ -85,6 +90,8 @@ impl SourceReader {
             told: false,
             queue: VecDeque::new(),
             current: VecDeque::new(),
+            merge: config.merge.map(Merge::new),
+            held_back: None,
             fetcher,
         }
     }
@@ -139,15 +146,46 @@ impl SourceReader {
     pub const fn is_failed(&self) -> bool {
         self.fetcher.failed
     }
-    /// The next records, at most so many, of one split. The second says whether the fetcher has room again.
-    pub fn take(&mut self, most: u32) -> (Option<Slice>, bool) {
-        let mut room = false;
-        if self.current.is_empty()
-            && let Some(batch) = self.queue.pop_front()
-        {
-            self.current = batch.into();
-            room = true;
+    /// Some records are handed on only when they are let go: an experiment.
+    pub fn hold_back(&mut self, what: HoldBack) {
+        self.held_back = Some(Box::new(HeldBack::new(what)));
+    }
+    /// What was held back comes next.
+    pub fn let_go(&mut self) {
+        if let Some(held) = &mut self.held_back {
+            held.let_go(&mut self.current);
         }
+    }
+    /// When a merge waits no longer.
+    pub fn merge_deadline(&self) -> Option<Millis> {
+        self.merge.as_ref().and_then(Merge::deadline)
+    }
+    /// Puts a batch, or what a merge gives, in hand if nothing is. True if the fetcher has room again.
+    fn refill(&mut self, most: u32, now: Millis) -> bool {
+        let mut room = false;
+        while self.current.is_empty() {
+            let batch = match &mut self.merge {
+                Some(merge) => {
+                    room |= !self.queue.is_empty();
+                    self.queue.drain(..).flatten().for_each(|slice| merge.push(slice, now));
+                    merge.next(self.splits.iter().map(|s| s.tp), most, now).map(|slice| vec![slice])
+                }
+                None => {
+                    room |= !self.queue.is_empty();
+                    self.queue.pop_front()
+                }
+            };
+            let Some(batch) = batch else { break };
+            self.current = batch.into();
+            if let Some(held) = &mut self.held_back {
+                held.set_aside(&mut self.current);
+            }
+        }
+        room
+    }
+    /// The next records, at most so many, of one split. The second says whether the fetcher has room again.
+    pub fn take(&mut self, most: u32, now: Millis) -> (Option<Slice>, bool) {
+        let room = self.refill(most, now);
         let Some(first) = self.current.front_mut() else { return (None, room) };
         if let Some(until) = &self.until {
             let end = until.iter().find(|(tp, _)| *tp == first.tp).map_or(0, |(_, end)| end.0);
@@ -166,7 +204,10 @@ impl SourceReader {
             self.current.pop_front();
         }
         if let Some(split) = self.splits.iter_mut().find(|s| s.tp == taken.tp) {
-            split.next = Some(taken.next());
+            split.next = Some(match &mut self.held_back {
+                Some(held) => held.position(&taken),
+                None => taken.next(),
+            });
         }
         (Some(taken), room)
     }

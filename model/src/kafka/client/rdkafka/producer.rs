@@ -10,7 +10,8 @@ use super::metadata::{Metadata, Named};
 use super::partition::{Consequence, Delivery, Membership, Outgoing, Partition, Pid};
 use super::txn::{Call, CallError, OffsetsCall, RdGroupMetadata, Transaction, TxnState};
 use crate::base::{
-    Addr, Batch, Fix, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicId, TopicPartition,
+    Addr, Batch, BrokerId, Fix, Fixes, Millis, Offset, ProducerEpoch, ProducerId, Row, Sequence, Stream, TopicId,
+    TopicPartition,
 };
 use crate::kafka::ErrorCode;
 use crate::kafka::client::Leader;
@@ -96,6 +97,10 @@ pub struct RdProducer {
 }
 
 impl RdProducer {
+    /// Whether it knows a node: one that the metadata does not list any more is decommissioned (K-22d).
+    pub fn lists(&self, node: BrokerId) -> bool {
+        self.net.node(node).is_some()
+    }
     /// An instance created at `now`. `stream` draws jitter and which broker is asked.
     pub fn new(config: RdConfig, bootstrap: Vec<Addr>, fixes: Fixes, stream: Stream, now: Millis) -> Self {
         let idempotence = match (config.idempotence, config.transactional) {

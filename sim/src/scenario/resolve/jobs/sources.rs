@@ -94,6 +94,7 @@ impl Resolver<'_> {
             let interval = job_config.ms("pipeline.auto-watermark-interval");
             Watermarks { strategy: strategy(w), idle_timeout: idle_timeout(w, job_config), interval, alignment }
         });
+        let merge = source.counterfactual_merge.map(|patience| ms(patience.0));
         let until = source.until.clone();
         let partitions: u16 = read.iter().map(|topic| names.topics[usize::from(topic.0)].1).sum();
         if until.as_ref().is_some_and(|until| until.len() != usize::from(partitions)) {
@@ -101,7 +102,7 @@ impl Resolver<'_> {
         }
         Some(JobNode {
             name: source.name.clone(),
-            kind: NodeKind::Source { topics: read, config, watermarks, until, replays: source.replay, group },
+            kind: NodeKind::Source { topics: read, config, watermarks, until, replays: source.replay, merge, group },
             input: None,
             parallelism: job_config.int("parallelism.default") as u16,
             record: source.record.0,
