@@ -11,8 +11,8 @@ mod reference;
 pub use reference::{Item, Record};
 
 use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed};
-use super::{Evidence, Findings, LayerCount, Testimony};
-use model::base::{Ghost, Layer, Millis, Row, Shown};
+use super::{Chunked, Events, Evidence, Findings, LayerCount, Testimony};
+use model::base::{Ghost, KeyMap, Layer, Millis, Row, Shown};
 use model::flink::runtime::operator::OperatorConfig;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,8 +159,8 @@ pub struct ResultLaw {
     plan: ResultPlan,
     /// Rows sent to topics that jobs read.
     sent: BTreeMap<u16, Vec<Row>>,
-    /// The last row of each result that an operator handed on, by sink: time and the first two columns tell results apart.
-    emitted: Vec<BTreeMap<(i64, [i64; 2]), Item>>,
+    /// What operators handed on, by sink, in order.
+    emitted: Vec<Chunked<Item>>,
     /// What each reader was given of each sink's topic.
     given: BTreeMap<(u16, u16), Vec<(Item, Ghost)>>,
     /// When what checks by counts read was appended.
@@ -176,7 +176,7 @@ impl ResultLaw {
         });
         let sent = sources.filter(|(_, of)| of.is_none()).map(|(topic, _)| (*topic, Vec::new())).collect();
         let appends = Appends::of(&plan.aggregates);
-        Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
+        Self { emitted: vec![Chunked::default(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
     }
     /// Windowed results, and those whose rows stand for one event each.
     pub fn plans(&self) -> &[AggregatePlan] {
@@ -200,12 +200,7 @@ impl ResultLaw {
     pub fn shown(&mut self, shown: &Shown) {
         let rows = || shown.batch.rows[shown.from as usize..shown.to as usize].iter();
         match shown.layer {
-            Layer::Emitted(sink) => {
-                for row in rows() {
-                    let key = (row.time.0, [row.cols[0], row.cols[1]]);
-                    self.emitted[usize::from(sink)].insert(key, Item::of(row));
-                }
-            }
+            Layer::Emitted(sink) => rows().for_each(|row| self.emitted[usize::from(sink)].push(Item::of(row))),
             Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic() == Some(shown.tp.topic.0)) => {
                 self.given
                     .entry((reader, shown.tp.topic.0))
@@ -218,16 +213,21 @@ impl ResultLaw {
 
     /// What was sent and stands in its topic; none if that is all.
     fn present(&self, end: &Evidence<'_>) -> Option<BTreeMap<u16, Vec<Row>>> {
-        let mut lacks = false;
-        let mut present = BTreeMap::new();
-        for (topic, rows) in &self.sent {
-            let entries = end.partitions_of(*topic).flat_map(|tp| end.committed(tp));
-            let there: BTreeSet<u32> = entries.flat_map(|e| e.batch.rows.iter().map(|r| r.ghost.open())).collect();
-            let rows: Vec<Row> = rows.iter().filter(|r| there.contains(&r.ghost.open())).copied().collect();
-            lacks |= rows.len() < self.sent[topic].len();
-            present.insert(*topic, rows);
+        let there = |topic: u16| -> Events {
+            let rows = end.partitions_of(topic).flat_map(|tp| end.committed(tp)).flat_map(|e| e.batch.rows.iter());
+            rows.map(|r| r.ghost).filter(|g| g.in_ledger()).map(Ghost::open).collect()
+        };
+        let there: Vec<Events> = self.sent.keys().map(|topic| there(*topic)).collect();
+        let is_there = |row: &&Row, there: &Events| there.contains(row.ghost.open());
+        let mut all = self.sent.values().zip(&there);
+        if all.all(|(rows, there)| rows.iter().all(|row| is_there(&row, there))) {
+            return None;
         }
-        lacks.then_some(present)
+        let present =
+            self.sent.iter().zip(&there).map(|((topic, rows), there)| {
+                (*topic, rows.iter().filter(|row| is_there(row, there)).copied().collect())
+            });
+        Some(present.collect())
     }
     /// Rows that stand behind the end of each bounded source: nothing that it could have read.
     fn behind_ends(&self, end: &Evidence<'_>) -> Beyond {
@@ -282,10 +282,9 @@ impl ResultLaw {
         for sink in &self.plan.sinks {
             // Jobs that write the same, one after the other, are one to whoever reads it.
             let together = self.plan.sinks.iter().zip(&self.emitted).filter(|(other, _)| other.into == sink.into);
-            let emitted: &BTreeMap<_, _> =
-                &together.flat_map(|(_, emitted)| emitted).map(|(key, item)| (*key, *item)).collect();
-            let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
-            expected[sink.node].iter().for_each(|r| *wanted.entry(r.item).or_default() += 1);
+            let emitted = || together.clone().flat_map(|(_, emitted)| emitted.iter());
+            let expected = || expected[sink.node].iter().map(|r| r.item);
+            let wanted = Wanted::of(expected());
             // What it has written, and what each that reads it was given; a table is read as it stands.
             let (name, stored): (_, Vec<Item>) = match &sink.into {
                 Into::Topic(topic) => {
@@ -304,21 +303,28 @@ impl ResultLaw {
                 }
                 Into::Table(_, name) => vec![(name, stored.clone())],
             };
-            let of_store = count(&wanted, stored.iter().copied());
-            let state = state_holds(&wanted, emitted, &of_store);
+            let of_store = wanted.count(&stored);
+            let state = state_holds(&wanted, expected(), &emitted, &of_store);
             let mut reader = true;
             let mut names = Vec::new();
+            let of_amounts: BTreeMap<Item, u64> = match sink.amount {
+                Some(_) => expected().fold(BTreeMap::new(), |mut all, item| {
+                    *all.entry(item).or_default() += 1;
+                    all
+                }),
+                None => BTreeMap::new(),
+            };
             for (name, given) in readers {
                 names.push(name.clone());
-                let of_reader = count(&wanted, given.iter().copied());
+                let of_reader = wanted.count(&given);
                 reader &= of_reader.exact();
                 if let Some(amount) = sink.amount {
-                    results.values.insert(name.clone(), billing(&wanted, &given, amount));
+                    results.values.insert(name.clone(), billing(&of_amounts, &given, amount));
                 }
                 results.layers.insert(name.clone(), of_reader);
             }
             let full = |i: &&Item| sink.amount.is_some_and(|a| matches!(i.cols[a], i64::MAX | i64::MIN));
-            let overflows = wanted.keys().filter(full).count() as u64;
+            let overflows = of_amounts.keys().filter(full).count() as u64;
             results
                 .scopes
                 .insert(sink.name.clone(), Scopes { state, sink: of_store.exact(), reader, overflows, readers: names });
@@ -330,27 +336,59 @@ impl ResultLaw {
 
 /// Whether what the operator with state handed on last is what is wanted. Where nothing with state stands above the sink, what
 /// is stored tells.
-fn state_holds(wanted: &BTreeMap<Item, u64>, emitted: &BTreeMap<(i64, [i64; 2]), Item>, stored: &LayerCount) -> bool {
-    if emitted.is_empty() {
-        return wanted.is_empty() || stored.missing == 0;
+fn state_holds<'a, I: Iterator<Item = &'a Item>>(
+    wanted: &Wanted,
+    mut expected: impl Iterator<Item = Item>,
+    emitted: &impl Fn() -> I,
+    stored: &LayerCount,
+) -> bool {
+    if emitted().next().is_none() {
+        return wanted.all == 0 || stored.missing == 0;
     }
-    let last: BTreeMap<Item, u64> = emitted.values().map(|i| (*i, 1)).collect();
-    wanted.keys().all(|i| last.contains_key(i)) && last.keys().all(|i| wanted.contains_key(i))
+    // Time and the first two columns tell results apart.
+    let result = |item: &Item| (item.time, [item.cols[0], item.cols[1]]);
+    let mut last: KeyMap<(i64, [i64; 2]), Item> = KeyMap::new();
+    emitted().for_each(|item| {
+        last.insert(result(item), *item);
+    });
+    let last = |item: &Item| last.get(&result(item)) == Some(item);
+    expected.all(|item| last(&item)) && emitted().filter(|item| last(item)).all(|item| wanted.times(item) > 0)
 }
 
-fn count(wanted: &BTreeMap<Item, u64>, found: impl Iterator<Item = Item>) -> LayerCount {
-    let mut times: BTreeMap<Item, u64> = BTreeMap::new();
-    found.for_each(|i| *times.entry(i).or_default() += 1);
-    let mut count = LayerCount { unique: times.len() as u64, ..LayerCount::default() };
-    for (item, n) in &times {
-        count.rows += n;
-        match wanted.get(item) {
-            None => count.unexpected += n,
-            Some(want) => count.duplicates += n.saturating_sub(*want),
+/// Results that are wanted, and how often each.
+struct Wanted {
+    times: KeyMap<Item, u64>,
+    /// How many in all.
+    all: u64,
+}
+impl Wanted {
+    fn of(items: impl Iterator<Item = Item>) -> Self {
+        let mut wanted = Self { times: KeyMap::new(), all: 0 };
+        for item in items {
+            *wanted.times.entry(item, || 0) += 1;
+            wanted.all += 1;
         }
+        wanted
     }
-    count.missing = wanted.iter().map(|(i, n)| n.saturating_sub(times.get(i).copied().unwrap_or(0))).sum();
-    count
+    fn times(&self, item: &Item) -> u64 {
+        self.times.get(item).copied().unwrap_or(0)
+    }
+    /// What was found, against this.
+    fn count(&self, found: &[Item]) -> LayerCount {
+        let mut times: KeyMap<Item, u64> = KeyMap::new();
+        let mut count = LayerCount { rows: found.len() as u64, missing: self.all, ..LayerCount::default() };
+        for item in found {
+            let n = times.entry(*item, || 0);
+            *n += 1;
+            match self.times(item) {
+                0 => count.unexpected += 1,
+                want if *n > want => count.duplicates += 1,
+                _ => count.missing -= 1,
+            }
+        }
+        count.unique = times.len() as u64;
+        count
+    }
 }
 
 fn billing(wanted: &BTreeMap<Item, u64>, given: &[Item], amount: usize) -> Billing {
