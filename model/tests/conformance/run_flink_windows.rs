@@ -143,7 +143,7 @@ pub fn dedup(vector: &Value, _fixes: Fixes) -> Outcome {
     for (at, item) in items(vector) {
         match text(&item[0]) {
             "e" => {
-                let changes = operator.row(text(&item[1]).to_owned(), int(&item[3]), at);
+                let changes = operator.row(text(&item[1]), int(&item[3]), at);
                 got.extend(changes.into_iter().flatten().map(|(kind, row)| match kind {
                     RowKind::Insert => json!([at, "+I", row]),
                     RowKind::UpdateBefore => json!([at, "-U", row]),

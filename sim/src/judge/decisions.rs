@@ -46,11 +46,11 @@ impl Decisions {
         let took = Took { at: decision.at, watermark: decision.watermark };
         self.of.entry((job, vertex, operator)).or_default().push((took, Arc::clone(&decision.rows)));
     }
-    /// How an operator took each row, in order.
-    pub fn of(&self, at: OperatorAt) -> impl Iterator<Item = (Ghost, Vec<Took>)> {
+    /// How an operator took each row that is asked for, in order.
+    pub fn of(&self, at: OperatorAt, asked: impl Fn(Ghost) -> bool) -> impl Iterator<Item = (Ghost, Vec<Took>)> {
         let mut all: BTreeMap<u32, (Ghost, Vec<Took>)> = BTreeMap::new();
         for (took, rows) in self.of.get(&at).into_iter().flatten() {
-            for ghost in rows.iter() {
+            for ghost in rows.iter().filter(|ghost| asked(**ghost)) {
                 all.entry(ghost.open()).or_insert((*ghost, Vec::new())).1.push(*took);
             }
         }

@@ -29,16 +29,17 @@ impl Members {
     }
     /// The events behind a row by their numbers in the ledger, one for each time it holds them; rows that are in no ledger
     /// are left out.
+    pub fn each(&self, ghost: Ghost, take: &mut impl FnMut(u32)) {
+        if ghost.in_ledger() {
+            take(ghost.open());
+        } else if let Some((members, _)) = self.of.get(&ghost.open()) {
+            members.iter().for_each(|member| self.each(*member, take));
+        }
+    }
+    /// The same as a list.
     pub fn events(&self, ghost: Ghost) -> Vec<u32> {
         let mut events = Vec::new();
-        let mut open = vec![ghost];
-        while let Some(ghost) = open.pop() {
-            if ghost.in_ledger() {
-                events.push(ghost.open());
-            } else if let Some((members, _)) = self.of.get(&ghost.open()) {
-                open.extend(members.iter().rev());
-            }
-        }
+        self.each(ghost, &mut |event| events.push(event));
         events
     }
 }

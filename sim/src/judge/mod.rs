@@ -25,6 +25,7 @@
 //! `Partition.makeLeader` does; what protects then is R-4, and the purpose of both, that every candidate is complete, is I-2.
 
 mod aggregates;
+mod by_event;
 mod chunked;
 mod controller;
 mod coverage;
@@ -51,6 +52,7 @@ mod tally;
 mod transactions;
 
 pub use aggregates::{AggregatePlan, Checked, Guarantee, LateOutput, Placed, Shape, What};
+pub use by_event::{ByEvent, Events};
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;

@@ -9,7 +9,7 @@
 use super::results::{Billing, Item};
 use super::{Evidence, Excuse, Findings, Law, LayerCount, Sent, StoredTable, Violation};
 use crate::world::Observer;
-use model::base::{Event, ProcessId, Row, SimTime, TopicPartition};
+use model::base::{Event, KeyMap, ProcessId, Row, SimTime, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The law.
@@ -51,7 +51,7 @@ impl Observer for StoredLaw {
 }
 
 /// What tells rows apart: the number in the ledger, the event's id, all that a result is, or its sorting key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Id {
     Sent(u32),
     Event(i64),
@@ -136,36 +136,24 @@ enum Wanted {
 }
 /// What is there against what should be.
 fn count(wanted: impl Iterator<Item = Id>, found: impl Iterator<Item = Id>, many: Wanted) -> LayerCount {
-    let sorted = |ids: &mut dyn Iterator<Item = Id>| {
-        let mut ids: Vec<Id> = ids.collect();
-        ids.sort_unstable();
-        ids
-    };
-    let (mut wanted, mut found) = (wanted, found);
-    let (mut wanted, found) = (sorted(&mut wanted), sorted(&mut found));
-    if many == Wanted::One {
-        wanted.dedup();
+    let mut count = LayerCount::default();
+    // How many of each should be there, and how many are.
+    let mut of_id: KeyMap<Id, (u64, u64)> = KeyMap::new();
+    for id in wanted {
+        let (want, _) = of_id.entry(id, Default::default);
+        *want += 1;
+        count.missing += u64::from(*want == 1 || many == Wanted::All);
     }
-    // Of those that are gone, how many are missed.
-    let missed = |gone: usize| if many == Wanted::Some { gone.min(1) } else { gone } as u64;
-    let mut count = LayerCount { rows: found.len() as u64, ..LayerCount::default() };
-    let mut wanted = wanted.chunk_by(|a, b| a == b).peekable();
-    for same in found.chunk_by(|a, b| a == b) {
-        count.unique += 1;
-        while let Some(before) = wanted.next_if(|w| w[0] < same[0]) {
-            count.missing += missed(before.len());
-        }
-        match wanted.next_if(|w| w[0] == same[0]) {
-            None => count.unexpected += same.len() as u64,
-            Some(w) => {
-                count.duplicates += same.len().saturating_sub(w.len()) as u64;
-                if many == Wanted::All {
-                    count.missing += w.len().saturating_sub(same.len()) as u64;
-                }
-            }
-        }
+    for id in found {
+        let (want, there) = of_id.entry(id, Default::default);
+        let want = if many == Wanted::One { (*want).min(1) } else { *want };
+        *there += 1;
+        count.rows += 1;
+        count.unique += u64::from(*there == 1);
+        count.unexpected += u64::from(want == 0);
+        count.duplicates += u64::from(want > 0 && *there > want);
+        count.missing -= u64::from(*there <= want && (*there == 1 || many == Wanted::All));
     }
-    count.missing += wanted.map(|w| missed(w.len())).sum::<u64>();
     count
 }
 

@@ -1,7 +1,7 @@
 //! Keep-first deduplication of SQL: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1` (flink.md 6).
 
 use super::RowKind;
-use std::collections::BTreeMap;
+use crate::base::SharedMap;
 
 /// The first row of each key. State without any watermark: it survives a restore as it is, and late rows take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,35 +9,37 @@ pub struct KeepFirst<K, T> {
     by_event_time: bool,
     /// `table.exec.state.ttl`: an entry of this age is none (D5: on create and write, never returned when expired).
     ttl: Option<i64>,
-    first: BTreeMap<K, (i64, T)>,
+    first: SharedMap<K, (i64, T)>,
 }
-impl<K: Ord, T: Copy> KeepFirst<K, T> {
+impl<K: Ord + Copy, T: Copy> KeepFirst<K, T> {
     /// Ordered by event time, where a row that is earlier takes the place of the first; or by processing time, where the first
     /// to come stays.
-    pub const fn new(by_event_time: bool) -> Self {
-        Self { by_event_time, ttl: None, first: BTreeMap::new() }
+    pub fn new(by_event_time: bool) -> Self {
+        Self { by_event_time, ttl: None, first: SharedMap::default() }
     }
     /// Ordered by processing time, with a time to live from a key's first row on, and what a snapshot had kept.
     pub fn by_processing_time(ttl: Option<i64>, kept: impl Iterator<Item = (K, i64, T)>) -> Self {
         Self { by_event_time: false, ttl, first: kept.map(|(key, at, row)| (key, (at, row))).collect() }
     }
-    /// Keys that have not expired, each with the time of its first row. Expired ones go with a snapshot here; Flink's heap
+    /// Keys that have not expired, each with the time of its first row, for a snapshot. Expired ones go with it; Flink's heap
     /// state drops them piece by piece in the background, which nothing but its size shows.
-    pub fn live(&self, now: i64) -> impl Iterator<Item = (&K, i64)> {
-        let live = move |at: i64| self.ttl.is_none_or(|ttl| at.saturating_add(ttl) > now);
-        self.first.iter().map(|(key, (at, _))| (key, *at)).filter(move |(_, at)| live(*at))
+    pub fn live(&self, now: i64) -> SharedMap<K, (i64, T)> {
+        let mut live = self.first.clone();
+        if let Some(ttl) = self.ttl {
+            live.retain(|_, (at, _)| at.saturating_add(ttl) > now);
+        }
+        live
     }
     /// A row of a key.
     pub fn row(&mut self, key: K, time: i64, row: T) -> [Option<(RowKind, T)>; 2] {
-        let ttl = self.ttl;
-        let live = |at: i64| ttl.is_none_or(|ttl| at.saturating_add(ttl) > time);
-        match self.first.get_mut(&key).filter(|(at, _)| live(*at)) {
+        let live = |at: i64| self.ttl.is_none_or(|ttl| at.saturating_add(ttl) > time);
+        match self.first.get(key).filter(|(at, _)| live(*at)) {
             None => {
                 self.first.insert(key, (time, row));
                 [Some((RowKind::Insert, row)), None]
             }
-            Some(first) if self.by_event_time && time < first.0 => {
-                let (_, before) = std::mem::replace(first, (time, row));
+            Some((first, before)) if self.by_event_time && time < first => {
+                self.first.insert(key, (time, row));
                 [Some((RowKind::UpdateBefore, before)), Some((RowKind::UpdateAfter, row))]
             }
             Some(_) => [None, None],

@@ -168,13 +168,14 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
         self.timers.advance(watermark);
         while let Some((at, (key, window))) = self.timers.pop_event() {
             let Some(windows) = self.windows.get_mut(&key) else { continue };
-            let Some(content) = windows.get(&window) else { continue };
-            let content = (at == window.max_timestamp()).then(|| content.clone());
-            if at == window.max_timestamp().saturating_add(self.lateness) {
-                windows.remove(&window);
-                if windows.is_empty() {
-                    self.windows.remove(&key);
-                }
+            let fires = at == window.max_timestamp();
+            let content = if at == window.max_timestamp().saturating_add(self.lateness) {
+                windows.remove(&window).filter(|_| fires)
+            } else {
+                windows.get(&window).filter(|_| fires).cloned()
+            };
+            if windows.is_empty() {
+                self.windows.remove(&key);
             }
             out.extend(content.map(|content| Pane { key, window, content }));
         }

@@ -1,8 +1,8 @@
 //! Serving fetches: reading the partitions of one and holding it until there is enough (`DelayedFetch`).
 
-use super::fetch_session::{FetchContext, FetchSessionCache};
+use super::fetch_session::{FetchContext, FetchSessionCache, Told};
 use super::partitions::Partitions;
-use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, SmallMap, Stream, TopicPartition};
+use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, PartitionMap, SmallMap, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{Isolation, ReadLimit};
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, FetchedPartition};
@@ -17,11 +17,13 @@ pub struct FetchAnswer {
     pub reply: FetchReply,
 }
 
-/// A partition of a waiting fetch.
+/// A partition of a fetch.
 #[derive(Clone, Copy, Debug)]
 struct WaitingPartition {
     wanted: FetchPartition,
-    /// High watermark when the request came: what a racing reader may have seen (KAFKA-9807).
+    /// What the asker knows of it, in a session that goes on.
+    told: Option<Told>,
+    /// High watermark when a reader of committed data asked: what it may have seen if it races (KAFKA-9807).
     high_watermark_seen: Offset,
 }
 
@@ -43,14 +45,13 @@ pub struct DelayedFetches {
     /// By token, that is in the order of their coming.
     waiting: SmallMap<u64, WaitingFetch>,
     /// Who waits for a partition; tokens that have been answered are dropped when met.
-    watchers: SmallMap<TopicPartition, Vec<u64>>,
+    watchers: PartitionMap<Vec<u64>>,
     room: Room,
 }
 
 /// Lists that are empty between calls, kept for their memory.
 #[derive(Clone, Debug, Default)]
 struct Room {
-    wanted: Vec<FetchPartition>,
     read: Vec<FetchedPartition>,
     /// Of fetches that waited.
     partitions: Vec<Vec<WaitingPartition>>,
@@ -69,7 +70,7 @@ impl DelayedFetches {
     /// None wait. Session ids are drawn from `ids`.
     pub fn new(ids: Stream, fixes: Fixes) -> Self {
         let sessions = FetchSessionCache::new(ids);
-        Self { fixes, sessions, waiting: SmallMap::new(), watchers: SmallMap::new(), room: Room::default() }
+        Self { fixes, sessions, waiting: SmallMap::new(), watchers: PartitionMap::new(), room: Room::default() }
     }
 
     /// How many wait.
@@ -95,23 +96,6 @@ impl DelayedFetches {
         partitions: &mut Partitions,
         cx: &mut PartitionCx<'_>,
     ) -> Option<FetchReply> {
-        let mut wanted = std::mem::take(&mut self.room.wanted);
-        let context = self.sessions.begin(request, &mut wanted);
-        let reply = self.begin(token, request, context, &wanted, partitions, cx);
-        wanted.clear();
-        self.room.wanted = wanted;
-        reply
-    }
-
-    fn begin(
-        &mut self,
-        token: u64,
-        request: &FetchRequest,
-        context: FetchContext,
-        wanted: &[FetchPartition],
-        partitions: &mut Partitions,
-        cx: &mut PartitionCx<'_>,
-    ) -> Option<FetchReply> {
         let fetcher = match request.replica {
             Some((replica, broker_epoch)) => Fetcher::Follower { replica, broker_epoch },
             None => Fetcher::Consumer { isolation: request.isolation, any_replica: false },
@@ -120,40 +104,55 @@ impl DelayedFetches {
             Fetcher::Follower { .. } => request.max_bytes,
             Fetcher::Consumer { .. } => request.max_bytes.min(Self::MAX_BYTES),
         };
+        let committed = fetcher.isolation() == Isolation::Committed;
         let mut waiting = self.room.partitions.pop().unwrap_or_default();
-        waiting.extend(wanted.iter().map(|w| WaitingPartition {
-            wanted: *w,
-            high_watermark_seen: partitions.get(w.tp).map_or(Offset::UNKNOWN, |p| p.log().high_watermark()),
-        }));
+        let context = self.sessions.begin(request, |wanted, told| {
+            let seen = partitions.get(wanted.tp).filter(|_| committed);
+            let high_watermark_seen = seen.map_or(Offset::UNKNOWN, |p| p.log().high_watermark());
+            waiting.push(WaitingPartition { wanted, told, high_watermark_seen });
+        });
         let read = &mut self.room.read;
         read_partitions(&waiting, fetcher, max_bytes, true, partitions, cx, read);
         let min_bytes = request.min_bytes.min(max_bytes);
         let bytes: u64 = read.iter().map(|p| u64::from(p.bytes)).sum();
         let at_once = request.max_wait <= Millis::ZERO
-            || wanted.is_empty()
+            || waiting.is_empty()
             || bytes >= u64::from(min_bytes)
             || read.iter().any(|p| !p.error.is_ok() || p.diverging.is_some());
         if at_once {
-            let reply = self.sessions.finish(context, wanted, read);
-            self.room.give_back(waiting);
-            return Some(reply);
+            return Some(self.reply(context, waiting));
         }
         read.clear();
         let deadline = cx.now + request.max_wait;
         let fetch = WaitingFetch { fetcher, context, min_bytes, max_bytes, deadline, partitions: waiting };
-        if self.is_complete(&fetch, partitions) {
+        // Where a follower's read gave nothing and told nothing, its log ends with the leader's, in every partition.
+        let at_ends = bytes == 0 && matches!(fetcher, Fetcher::Follower { .. });
+        if !at_ends && self.is_complete(&fetch, partitions) {
             return Some(self.answer(fetch, partitions, cx));
         }
-        self.waiting.insert(token, fetch);
-        for w in wanted {
-            let tokens = self.watchers.or_default(w.tp);
+        let Self { waiting, watchers, .. } = self;
+        waiting.insert(token, fetch);
+        for w in &waiting[token].partitions {
+            let tokens = watchers.or_default(w.wanted.tp);
             tokens.push(token);
             // A quiet partition beside busy ones collects tokens that were answered through those.
-            if tokens.len() > 2 * self.waiting.len() + 8 {
-                tokens.retain(|t| self.waiting.contains_key(*t));
+            if tokens.len() > 2 * waiting.len() + 8 {
+                tokens.retain(|t| waiting.contains_key(*t));
             }
         }
         None
+    }
+
+    /// Makes the answer of what was read.
+    fn reply(&mut self, context: FetchContext, waiting: Vec<WaitingPartition>) -> FetchReply {
+        // A session that exists knows what is wanted of it.
+        let of_full = match context {
+            FetchContext::Full => waiting.iter().map(|p| p.wanted).collect(),
+            _ => Vec::new(),
+        };
+        let reply = self.sessions.finish(context, &of_full, &mut self.room.read);
+        self.room.give_back(waiting);
+        reply
     }
 
     /// Looks at the fetches that wait for a partition whose log end, high watermark or role has changed. A fetch watched
@@ -201,11 +200,8 @@ impl DelayedFetches {
     }
 
     fn forget_answered(&mut self) {
-        let waiting = &self.waiting;
-        self.watchers.retain(|_, tokens| {
-            tokens.retain(|t| waiting.contains_key(*t));
-            !tokens.is_empty()
-        });
+        let Self { waiting, watchers, .. } = self;
+        watchers.values_mut().for_each(|tokens| tokens.retain(|t| waiting.contains_key(*t)));
     }
 
     fn finish(
@@ -223,16 +219,8 @@ impl DelayedFetches {
     /// Reads again; a follower's position is not taken over a second time.
     fn answer(&mut self, fetch: WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
         let WaitingFetch { fetcher, context, max_bytes, partitions: waiting, .. } = fetch;
-        let read = &mut self.room.read;
-        read_partitions(&waiting, fetcher, max_bytes, false, partitions, cx, read);
-        // A session that exists knows what is wanted of it.
-        let mut of_full = Vec::new();
-        if context == FetchContext::Full {
-            of_full.extend(waiting.iter().map(|p| p.wanted));
-        }
-        let reply = self.sessions.finish(context, &of_full, read);
-        self.room.give_back(waiting);
-        reply
+        read_partitions(&waiting, fetcher, max_bytes, false, partitions, cx, &mut self.room.read);
+        self.reply(context, waiting)
     }
 
     /// `DelayedFetch.tryComplete`: enough bytes below the bound of the fetcher's isolation, or something that the asker has
@@ -240,7 +228,7 @@ impl DelayedFetches {
     fn is_complete(&self, fetch: &WaitingFetch, partitions: &mut Partitions) -> bool {
         let isolation = fetch.fetcher.isolation();
         let mut bytes = 0u64;
-        for WaitingPartition { wanted, high_watermark_seen } in &fetch.partitions {
+        for WaitingPartition { wanted, high_watermark_seen, .. } in &fetch.partitions {
             let Ok(partition) = partitions.get_or_error(wanted.tp) else { return true };
             let epoch = partition.check_leader_epoch(wanted.leader_epoch);
             let refused = epoch == Err(ErrorCode::FencedLeaderEpoch);
@@ -311,7 +299,8 @@ fn diverges(partition: &Partition, wanted: &FetchPartition, fixes: Fixes) -> boo
 }
 
 /// reads the partitions in order; the budget shrinks, and until the first partition with data a read returns at
-/// least one batch, however large (`ReplicaManager.readFromLog`). Into `read`, which is empty.
+/// least one batch, however large (`ReplicaManager.readFromLog`). Into `read`, which is empty; what is no news in a session
+/// that goes on is left out.
 fn read_partitions(
     waiting: &[WaitingPartition],
     fetcher: Fetcher,
@@ -323,18 +312,30 @@ fn read_partitions(
 ) {
     let mut budget = max_bytes;
     let mut min_one = true;
-    for WaitingPartition { wanted, high_watermark_seen } in waiting {
+    for WaitingPartition { wanted, told, high_watermark_seen } in waiting {
         let limit = ReadLimit {
             max_bytes: wanted.max_bytes.min(budget),
             min_one,
             high_watermark_seen: Some(*high_watermark_seen),
         };
-        let mut answer = match partitions.get_or_error(wanted.tp) {
-            Err(error) => FetchedPartition::failed(wanted.tp, error),
-            Ok(partition) => match partition.fetch(wanted, fetcher, &limit, update, cx) {
-                Ok(read) => read.into_fetched(partition),
-                Err(error) => partition.fetch_error(error),
-            },
+        let partition = match partitions.get_or_error(wanted.tp) {
+            Ok(partition) => partition,
+            Err(error) => {
+                read.push(FetchedPartition::failed(wanted.tp, error));
+                continue;
+            }
+        };
+        // Most partitions of a fetch have nothing for it.
+        if let Some(state) = partition.fetch_at_end(wanted, fetcher, update, cx) {
+            let tells = Told { high_watermark: state.high_watermark, log_start: state.log_start };
+            if *told != Some(tells) {
+                read.push(state.into_fetched(wanted.tp));
+            }
+            continue;
+        }
+        let mut answer = match partition.fetch(wanted, fetcher, &limit, update, cx) {
+            Ok(read) => read.into_fetched(partition),
+            Err(error) => partition.fetch_error(error),
         };
         // A first batch that was cut off is of no use to anybody.
         if answer.entries.is_empty() {

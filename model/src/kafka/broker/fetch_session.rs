@@ -5,30 +5,37 @@ use crate::base::{Offset, SmallMap, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, FetchedPartition};
 
+/// What the client of a session was told of a partition last. An answer without data that says the same is no news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// High watermark.
+    pub high_watermark: Offset,
+    /// Log start.
+    pub log_start: Offset,
+}
+impl Told {
+    const NOTHING: Self = Self { high_watermark: Offset::UNKNOWN, log_start: Offset::UNKNOWN };
+}
+
 /// A partition of a session: what is wanted, and what the client was told last.
 #[derive(Clone, Copy, Debug)]
 struct CachedPartition {
     wanted: FetchPartition,
-    high_watermark: Offset,
-    log_start: Offset,
+    told: Told,
 }
 
 impl CachedPartition {
     fn new(wanted: FetchPartition) -> Self {
-        Self { wanted, high_watermark: Offset::UNKNOWN, log_start: Offset::UNKNOWN }
+        Self { wanted, told: Told::NOTHING }
     }
 
     /// Whether an incremental answer has to name the partition; takes over what it will say
     /// (`CachedPartition.maybeUpdateResponseData`).
     fn changed(&mut self, read: &FetchedPartition) -> bool {
-        let news = read.bytes > 0
-            || self.high_watermark != read.high_watermark
-            || self.log_start != read.log_start
-            || !read.error.is_ok()
-            || read.diverging.is_some();
+        let tells = Told { high_watermark: read.high_watermark, log_start: read.log_start };
+        let news = read.bytes > 0 || self.told != tells || !read.error.is_ok() || read.diverging.is_some();
         // After an error the partition is named again as soon as the error has gone.
-        self.high_watermark = if read.error.is_ok() { read.high_watermark } else { Offset::UNKNOWN };
-        self.log_start = read.log_start;
+        self.told = if read.error.is_ok() { tells } else { Told { high_watermark: Offset::UNKNOWN, ..tells } };
         news
     }
 }
@@ -51,7 +58,9 @@ impl FetchSession {
                 None => self.partitions.push(CachedPartition::new(*wanted)),
             }
         }
-        self.partitions.retain(|p| !request.forget.contains(&p.wanted.tp));
+        if !request.forget.is_empty() {
+            self.partitions.retain(|p| !request.forget.contains(&p.wanted.tp));
+        }
     }
 }
 
@@ -108,12 +117,17 @@ impl FetchSessionCache {
         self.sessions.is_empty()
     }
 
-    /// Takes a request: its context; the partitions to read go into `wanted`, in order (`FetchManager.newContext`).
-    pub fn begin(&mut self, request: &FetchRequest, wanted: &mut Vec<FetchPartition>) -> FetchContext {
+    /// Takes a request: its context; the partitions to read go to `want`, in order, those of a session that goes on with what
+    /// its client was told (`FetchManager.newContext`).
+    pub fn begin(
+        &mut self,
+        request: &FetchRequest,
+        mut want: impl FnMut(FetchPartition, Option<Told>),
+    ) -> FetchContext {
         if matches!(request.session_epoch, FINAL_EPOCH | INITIAL_EPOCH) {
             // A session named by a full fetch is closed by it.
             self.sessions.remove(request.session);
-            wanted.extend_from_slice(&request.partitions);
+            request.partitions.iter().for_each(|wanted| want(*wanted, None));
             let full = request.session_epoch == INITIAL_EPOCH;
             return if full { FetchContext::Full } else { FetchContext::Sessionless };
         }
@@ -126,17 +140,17 @@ impl FetchSessionCache {
         session.update(request);
         if session.partitions.is_empty() {
             self.sessions.remove(request.session);
-            wanted.extend_from_slice(&request.partitions);
+            request.partitions.iter().for_each(|wanted| want(*wanted, None));
             return FetchContext::Sessionless;
         }
         session.epoch = next_epoch(session.epoch);
-        wanted.extend(session.partitions.iter().map(|p| p.wanted));
+        session.partitions.iter().for_each(|p| want(p.wanted, Some(p.told)));
         FetchContext::Incremental { session: request.session, epoch: session.epoch }
     }
 
     /// Makes the answer of what was `read`, which is empty after it (`updateAndGenerateResponseData`): an incremental one
-    /// leaves out partitions with nothing new, and a partition that returned data moves to the end of the session's order
-    ///
+    /// leaves out partitions with nothing new, which may lack in `read`, and a partition that returned data moves to the end
+    /// of the session's order. Only a full fetch needs to say what is `wanted`.
     pub fn finish(
         &mut self,
         context: FetchContext,
@@ -155,8 +169,7 @@ impl FetchSessionCache {
                 for answer in read.iter() {
                     if let Some(w) = wanted.iter().find(|w| w.tp == answer.tp) {
                         let mut cached = CachedPartition::new(*w);
-                        cached.high_watermark = answer.high_watermark;
-                        cached.log_start = answer.log_start;
+                        cached.told = Told { high_watermark: answer.high_watermark, log_start: answer.log_start };
                         partitions.push(cached);
                     }
                 }
@@ -230,7 +243,7 @@ mod tests {
     }
     fn begin(cache: &mut FetchSessionCache, request: &FetchRequest) -> (FetchContext, Vec<FetchPartition>) {
         let mut wanted = Vec::new();
-        (cache.begin(request, &mut wanted), wanted)
+        (cache.begin(request, |partition, _| wanted.push(partition)), wanted)
     }
     fn order(partitions: &[FetchPartition]) -> Vec<u16> {
         partitions.iter().map(|p| p.tp.partition).collect()

@@ -36,18 +36,19 @@ impl FetchSessionHandler {
         }
         let mut forget = Vec::new();
         let mut send = Vec::new();
-        self.partitions.retain_mut(|had| match wanted.iter().find(|w| w.tp == had.tp) {
-            Some(w) => {
-                if w != had {
-                    *had = *w;
-                    send.push(*w);
-                }
-                true
-            }
-            None => {
+        // Those that stand still keep their order, the others go to the end of it.
+        let mut still = wanted.iter().peekable();
+        self.partitions.retain_mut(|had| {
+            let next = still.next_if(|w| w.tp == had.tp);
+            let Some(w) = next.or_else(|| wanted.iter().rfind(|w| w.tp == had.tp)) else {
                 forget.push(had.tp);
-                false
+                return false;
+            };
+            if w != had {
+                *had = *w;
+                send.push(*w);
             }
+            true
         });
         // All that was kept is wanted: more are new.
         let known = self.partitions.len();

@@ -1,7 +1,7 @@
 //! Reading from a partition: followers, consumers, end offsets (kafka.md L-10, L-13, R-1, R-14, R-15, X-1).
 
 use super::{FollowerFetch, Partition, PartitionCx};
-use crate::base::{BrokerEpoch, BrokerId, Fix, LeaderEpoch, Offset};
+use crate::base::{BrokerEpoch, BrokerId, Fix, LeaderEpoch, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{AbortedTxn, Entry, Isolation, ReadLimit};
 use crate::kafka::messages::{FetchPartition, FetchedPartition, OffsetSpec};
@@ -64,6 +64,24 @@ pub struct PartitionRead {
     pub log_end: Offset,
 }
 
+/// Where a log stands, for a fetch that finds nothing behind its offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// High watermark.
+    pub high_watermark: Offset,
+    /// Last stable offset.
+    pub last_stable: Offset,
+    /// Log start.
+    pub log_start: Offset,
+}
+impl LogState {
+    /// As it goes over the wire.
+    pub fn into_fetched(self, tp: TopicPartition) -> FetchedPartition {
+        let Self { high_watermark, last_stable, log_start } = self;
+        FetchedPartition { high_watermark, last_stable, log_start, ..FetchedPartition::failed(tp, ErrorCode::None) }
+    }
+}
+
 /// Shares a list; an empty one, which is what nearly every read gives, without an allocation.
 fn shared<T>(list: Vec<T>) -> Arc<[T]> {
     if list.is_empty() { Arc::default() } else { list.into() }
@@ -103,15 +121,7 @@ impl Partition {
         update: bool,
         cx: &mut PartitionCx<'_>,
     ) -> Result<PartitionRead, ErrorCode> {
-        self.check_leader_epoch(from.leader_epoch)?;
-        self.check_role(fetcher.leader_only())?;
-        if let Fetcher::Follower { replica, .. } = fetcher
-            && self.replica(replica).is_none()
-        {
-            // With a leader epoch that fits, this broker's assignment must be older than the asker's.
-            let checked = from.leader_epoch != LeaderEpoch::UNKNOWN;
-            return Err(if checked { ErrorCode::UnknownLeaderEpoch } else { ErrorCode::NotLeaderOrFollower });
-        }
+        self.check_fetch(from, fetcher)?;
         let read = self.read(from, fetcher.isolation(), limit)?;
         if let Fetcher::Follower { replica, broker_epoch } = fetcher
             && update
@@ -127,6 +137,40 @@ impl Partition {
             self.update_follower(replica, fetch, cx)?;
         }
         Ok(read)
+    }
+
+    /// The same for a fetch from the log's very end, which finds neither data nor an error nor a divergence: what it finds then.
+    /// `None`, and nothing has happened, where it may be otherwise.
+    pub fn fetch_at_end(
+        &mut self,
+        from: &FetchPartition,
+        fetcher: Fetcher,
+        update: bool,
+        cx: &mut PartitionCx<'_>,
+    ) -> Option<LogState> {
+        let end = self.log.end();
+        let epoch = from.last_fetched_epoch;
+        let same_epoch = epoch == LeaderEpoch::UNKNOWN || self.log.latest_epoch() == Some(epoch);
+        if from.offset != end || !same_epoch || self.check_fetch(from, fetcher).is_err() {
+            return None;
+        }
+        let state = LogState {
+            high_watermark: self.log.high_watermark(),
+            last_stable: self.log.last_stable(),
+            log_start: self.log.start(),
+        };
+        match fetcher {
+            Fetcher::Follower { replica, broker_epoch } if update => {
+                let log_start = from.log_start;
+                let fetch = FollowerFetch { offset: end, log_start, leader_end: end, at: cx.now, broker_epoch };
+                self.update_follower(replica, fetch, cx).ok()?;
+            }
+            Fetcher::Follower { .. } => {}
+            Fetcher::Consumer { .. } => {
+                self.log.locate_high_watermark();
+            }
+        }
+        Some(state)
     }
 
     /// The answer for a partition that could not be read; names the new leader where the error says that it moved (KIP-951).
@@ -234,6 +278,19 @@ impl Partition {
         }
     }
 
+    /// Whether the partition serves the fetch at all.
+    fn check_fetch(&self, from: &FetchPartition, fetcher: Fetcher) -> Result<(), ErrorCode> {
+        self.check_leader_epoch(from.leader_epoch)?;
+        self.check_role(fetcher.leader_only())?;
+        if let Fetcher::Follower { replica, .. } = fetcher
+            && self.replica(replica).is_none()
+        {
+            // With a leader epoch that fits, this broker's assignment must be older than the asker's.
+            let checked = from.leader_epoch != LeaderEpoch::UNKNOWN;
+            return Err(if checked { ErrorCode::UnknownLeaderEpoch } else { ErrorCode::NotLeaderOrFollower });
+        }
+        Ok(())
+    }
     fn check_role(&self, leader_only: bool) -> Result<(), ErrorCode> {
         let serves = self.open && (self.is_leader() || !leader_only);
         if serves { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
@@ -299,7 +356,7 @@ impl Partition {
 
 impl FetchedPartition {
     /// An answer that is an error: nothing else is known.
-    pub fn failed(tp: crate::base::TopicPartition, error: ErrorCode) -> Self {
+    pub fn failed(tp: TopicPartition, error: ErrorCode) -> Self {
         Self {
             tp,
             error,

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Taken = BTreeMap<u32, Vec<Took>>;
 
 /// A firing that stands, as far as an account asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing<'a> {
     /// End of its window, ms.
     pub end: i64,
     /// Its key, as the window counts it; none where the row does not tell.
@@ -19,7 +19,7 @@ pub struct Standing {
     /// Who made it.
     pub made: Made,
     /// The events.
-    pub events: Vec<u32>,
+    pub events: &'a [u32],
 }
 
 /// What is known of a run beside the result itself.
@@ -27,7 +27,7 @@ pub struct Standing {
 pub struct Facts<'a> {
     /// The result.
     pub plan: &'a AggregatePlan,
-    /// How the window took each event.
+    /// How the window took each event about which there is a finding.
     pub window: Taken,
     /// The same of late filters.
     pub filters: Taken,
@@ -36,7 +36,7 @@ pub struct Facts<'a> {
     /// The same of writers that may write a row again: of the result, and of its late output.
     pub writes: [Taken; 2],
     /// Firings that stand.
-    pub firings: Vec<Standing>,
+    pub firings: Vec<Standing<'a>>,
     /// The newest attempt, where there was more than one.
     pub newest: Option<(u16, u32)>,
     /// The source has several subtasks.

@@ -179,7 +179,7 @@ fn a_state_taken_up_twice_is_one_of_two_jobs() {
             .iter()
             .map(|job| {
                 let made = Made { at: Point { job: *job, ..Point::default() }, first: false };
-                Standing { end: 10, key: Some(1), made, events: vec![0] }
+                Standing { end: 10, key: Some(1), made, events: &[0] }
             })
             .collect();
         rule(What::Twice, &facts)
@@ -187,14 +187,14 @@ fn a_state_taken_up_twice_is_one_of_two_jobs() {
     assert_eq!((twice(&[1, 2]), twice(&[1, 1])), (Some(Excuse::StateTwice), None));
 }
 
-fn firing(end: i64, made: Point, first: bool) -> Standing {
-    Standing { end, key: Some(1), made: Made { at: made, first }, events: vec![0] }
+fn firing(end: i64, made: Point, first: bool) -> Standing<'static> {
+    Standing { end, key: Some(1), made: Made { at: made, first }, events: &[0] }
 }
 
 #[test]
 fn windows_of_slices_fire_again_by_the_first_watermark_if_they_had_fired_and_no_others() {
     let restored = |began| Point { began, ..point(1, 3, 3) };
-    let twice = |shape: Shape, sliced: bool, again: Standing| {
+    let twice = |shape: Shape, sliced: bool, again: Standing<'static>| {
         let plan = AggregatePlan { shape, sliced, ..plan() };
         let mut facts = facts(&plan);
         facts.newest = Some((0, 1));
@@ -267,10 +267,10 @@ fn without_replay_what_the_newest_attempt_has_not_seen_is_gone_or_waits_for_what
 #[test]
 fn in_a_table_a_window_opened_anew_takes_the_place_of_one_that_had_gone_into_the_checkpoint() {
     let plan = AggregatePlan { into: Into::Table(0, "t".into()), sliced: false, ..plan() };
-    let neither = |over: Standing| {
+    let neither = |over: Standing<'static>| {
         let mut facts = facts(&plan);
         facts.window = [(0, vec![took(point(0, 0, 1), 3)])].into();
-        facts.firings = vec![Standing { events: vec![7], ..over }];
+        facts.firings = vec![Standing { events: &[7], ..over }];
         rule(What::Neither, &facts)
     };
     assert_eq!(neither(firing(10, point(1, 2, 2), true)), Some(Excuse::Reopened));

@@ -32,15 +32,14 @@ impl Appends {
         Self { topics: checked.chain(waiting).collect(), at: BTreeMap::new() }
     }
     /// When readers of committed data could see each row of a topic.
-    fn visible(&self, end: &Evidence<'_>, topic: u16) -> Vec<(SimTime, Row)> {
-        let mut rows = Vec::new();
-        for tp in end.partitions_of(topic) {
-            for (entry, by) in end.readable_by(tp).0 {
+    fn visible<'e>(&self, end: &'e Evidence<'_>, topic: u16) -> impl Iterator<Item = (SimTime, &'e Row)> {
+        end.partitions_of(topic).flat_map(move |tp| {
+            let found = end.readable_by(tp).0.into_iter();
+            found.flat_map(move |(entry, by)| {
                 let at = self.at.get(&(tp, by)).copied().unwrap_or_default();
-                rows.extend(entry.batch.rows.iter().map(|row| (at, *row)));
-            }
-        }
-        rows
+                entry.batch.rows.iter().map(move |row| (at, row))
+            })
+        })
     }
 }
 impl Observer for Appends {
@@ -63,11 +62,12 @@ fn may_wait(plan: &AggregatePlan) -> Option<u16> {
 pub fn held_back(plan: &AggregatePlan, end: &Evidence<'_>, told: &Testimony<'_>, appends: &Appends) -> Option<u64> {
     let topic = may_wait(plan)?;
     let sent = |event: u32| end.ledger.get(event).map(|sent| u64::from(sent.at_ms));
-    let waited = |(at, row): (SimTime, Row)| {
-        let last = told.members.events(row.ghost).into_iter().filter_map(sent).max()?;
-        Some((at.0 / 1_000_000).saturating_sub(last))
+    let waited = |(at, row): (SimTime, &Row)| {
+        let mut last = None;
+        told.members.each(row.ghost, &mut |event| last = last.max(sent(event)));
+        Some((at.0 / 1_000_000).saturating_sub(last?))
     };
-    Some(appends.visible(end, topic).into_iter().filter_map(waited).max().unwrap_or(0))
+    Some(appends.visible(end, topic).filter_map(waited).max().unwrap_or(0))
 }
 
 /// What the check can tell.
@@ -103,15 +103,17 @@ pub fn check(plan: &AggregatePlan, placed: &Placed, end: &Evidence<'_>, appends:
     let end_of = |row: &Row| plan.shape.ends(row.time.0).next().unwrap_or(row.time.0);
     // What each row adds to which side of which window, and when.
     let mut seen: Vec<(SimTime, i64, i64, i64)> = Vec::new();
-    let sent = appends.visible(end, raw);
-    seen.extend(sent.iter().map(|(at, row)| (*at, end_of(row), 1, 0)));
-    seen.extend(appends.visible(end, windows).iter().map(|(at, row)| (*at, row.cols[0], 0, row.cols[3])));
+    let mut newest = Vec::new();
+    for (at, row) in appends.visible(end, raw) {
+        seen.push((at, end_of(row), 1, 0));
+        newest.push((at, row.time.0));
+    }
+    seen.extend(appends.visible(end, windows).map(|(at, row)| (at, row.cols[0], 0, row.cols[3])));
     for topic in &late {
-        seen.extend(appends.visible(end, *topic).iter().map(|(at, row)| (*at, end_of(row), 0, 1)));
+        seen.extend(appends.visible(end, *topic).map(|(at, row)| (at, end_of(row), 0, 1)));
     }
     seen.sort_by_key(|(at, ..)| *at);
     let mut checked = Checked { sql: sql(plan, raw, windows, &late, end), ..Checked::default() };
-    let newest = sent.iter().map(|(at, row)| (*at, row.time.0)).collect::<Vec<_>>();
     let counts = runs(&seen, newest, end.now, &mut checked);
     let disagree: BTreeSet<i64> = counts.into_iter().filter(|(_, (a, b))| a != b).map(|(end, _)| end).collect();
     let hidden = |event: &u32| placed.ends.get(event).is_none_or(|end| !disagree.contains(end));
@@ -127,24 +129,30 @@ fn runs(
     end: SimTime,
     checked: &mut Checked,
 ) -> BTreeMap<i64, (i64, i64)> {
-    newest.sort_unstable();
+    // Those of each partition come in order.
+    newest.sort();
     let mut counts: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     // When each window was over in event time, and when it was first named.
     let mut over: BTreeMap<i64, SimTime> = BTreeMap::new();
+    let mut running: BTreeSet<i64> = BTreeSet::new();
     let mut named: BTreeMap<i64, SimTime> = BTreeMap::new();
     let (mut at, mut next, mut next_new, mut time) = (SimTime::ZERO, 0, 0, i64::MIN);
     while at <= end {
         at += PERIOD;
         while let Some((_, window, sent, accounted)) = seen.get(next).filter(|(when, ..)| *when <= at) {
-            let count = counts.entry(*window).or_default();
+            let count = counts.entry(*window).or_insert_with(|| {
+                running.insert(*window);
+                (0, 0)
+            });
             (count.0, count.1) = (count.0 + sent, count.1 + accounted);
             next += 1;
         }
         while let Some((when, event_time)) = newest.get(next_new).filter(|(when, _)| *when <= at) {
             if *event_time > time {
                 time = *event_time;
-                for window in counts.keys().filter(|w| **w <= time) {
-                    over.entry(*window).or_insert(*when);
+                while let Some(window) = running.first().copied().filter(|w| *w <= time) {
+                    running.remove(&window);
+                    over.insert(window, *when);
                 }
             }
             next_new += 1;

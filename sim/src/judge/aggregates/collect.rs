@@ -1,9 +1,9 @@
 //! The history of one result, read off the logs, and what is known beside it.
 
-use super::{AggregatePlan, Facts, Firing, History, Placed, Reached, Standing, Taken, What, rule_of, settle};
+use super::{AggregatePlan, Facts, Firings, History, Placed, Reached, Standing, Taken, What, rule_of, settle};
 use crate::judge::results::{Into, Record};
-use crate::judge::{Evidence, Findings, OperatorAt, Sent, Testimony, Took, Violation};
-use model::base::{Ghost, Row};
+use crate::judge::{ByEvent, Events, Evidence, Findings, OperatorAt, Sent, Testimony, Took, Violation};
+use model::base::{Ghost, KeyMap, Row};
 use model::kafka::log::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ pub fn judge(
     findings: &mut Findings,
 ) -> Placed {
     let plan = together[0];
-    let rows = match &plan.into {
-        Into::Topic(topic) => end.rows_of(*topic).copied().collect(),
-        Into::Table(table, _) => end.tables.get(usize::from(*table)).cloned().unwrap_or_default(),
+    let rows: Vec<&Row> = match &plan.into {
+        Into::Topic(topic) => end.rows_of(*topic).collect(),
+        Into::Table(table, _) => end.tables.get(usize::from(*table)).into_iter().flatten().collect(),
     };
     let history = history(plan, together, &rows, foretold, end, told);
     let mut placed = settle(&history);
@@ -35,9 +35,10 @@ pub fn judge(
     if placed.findings.is_empty() {
         return placed;
     }
-    let facts = facts(plan, together, &rows, &history, end, told);
+    let asked: Events = placed.findings.iter().map(|(event, _)| *event).collect();
+    let facts = facts(plan, together, &rows, &history, &asked, end, told);
     for (event, what) in &placed.findings {
-        let reached = history.events.get(event);
+        let reached = history.events.get(*event);
         let excuse = rule_of(*what, *event, reached, &facts);
         let (law, rule) = what.names();
         // A row that stands for one event is no aggregate.
@@ -59,43 +60,46 @@ pub fn judge(
 fn history(
     plan: &AggregatePlan,
     together: &[&AggregatePlan],
-    rows: &[Row],
+    rows: &[&Row],
     foretold: &Foretold<'_>,
     end: &Evidence<'_>,
     told: &Testimony<'_>,
 ) -> History {
-    let late = plan.late.iter().flat_map(|l| end.rows_of(l.topic));
-    let open = together.iter().filter_map(|p| p.window).filter_map(|at| end.open.get(&at)).flatten();
+    let mut firings = Firings::default();
+    for row in rows {
+        firings.push(row.time.0 + 1, row.key, |events| told.members.each(row.ghost, &mut |event| events.push(event)));
+    }
+    let mut late = Vec::new();
+    for row in plan.late.iter().flat_map(|l| end.rows_of(l.topic)) {
+        told.members.each(row.ghost, &mut |event| late.push(event));
+    }
+    let mut open = Events::default();
+    for ghost in together.iter().filter_map(|p| p.window).filter_map(|at| end.open.get(&at)).flatten() {
+        told.members.each(*ghost, &mut |event| open.insert(event, ()));
+    }
     History {
         shape: plan.shape,
         lateness: plan.lateness,
         events: events(plan, foretold, end, told),
-        firings: rows.iter().map(|row| firing(row, told)).collect(),
+        firings,
         replaces: matches!(plan.into, Into::Table(..)),
-        late: late.flat_map(|row| told.members.events(row.ghost)).collect(),
-        open: open.flat_map(|ghost| told.members.events(*ghost)).collect(),
+        late,
+        open,
     }
-}
-fn firing(row: &Row, told: &Testimony<'_>) -> Firing {
-    Firing { end: row.time.0 + 1, key: row.key, events: told.members.events(row.ghost) }
 }
 
 /// Events that the window should take: those that the topic holds which its job reads.
-fn events(
-    plan: &AggregatePlan,
-    foretold: &Foretold<'_>,
-    end: &Evidence<'_>,
-    told: &Testimony<'_>,
-) -> BTreeMap<u32, Reached> {
+fn events(plan: &AggregatePlan, foretold: &Foretold<'_>, end: &Evidence<'_>, told: &Testimony<'_>) -> ByEvent<Reached> {
     let (topics, node) = &plan.source;
-    let mut copies: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut copies: ByEvent<u64> = ByEvent::default();
     for tp in topics.iter().flat_map(|topic| end.partitions_of(*topic)) {
         let entries: Vec<&Entry> = if plan.uncommitted { end.committed(tp).collect() } else { end.readable(tp).0 };
-        let ghosts = entries.iter().flat_map(|e| e.batch.rows.iter().map(|r| r.ghost));
-        ghosts.flat_map(|g| told.members.events(g)).for_each(|event| *copies.entry(event).or_default() += 1);
+        for row in entries.iter().flat_map(|e| e.batch.rows.iter()) {
+            told.members.each(row.ghost, &mut |event| *copies.or_default(event) += 1);
+        }
     }
     // The newest event time sent before each.
-    let mut before: BTreeMap<u32, i64> = BTreeMap::new();
+    let mut before: ByEvent<i64> = ByEvent::default();
     let mut newest = i64::MIN;
     for record in &foretold.rows[*node] {
         if record.ghost.in_ledger() {
@@ -104,24 +108,25 @@ fn events(
         newest = newest.max(record.item.time);
     }
     // Which of two copies gets through a deduplication is decided there: its rows are those that came to it.
-    let mut copied: BTreeSet<u32> = BTreeSet::new();
+    let mut copied: ByEvent<()> = ByEvent::default();
     if let Some((node, column)) = plan.unique {
-        let mut first: BTreeMap<i64, u32> = BTreeMap::new();
+        let mut first: KeyMap<i64, u32> = KeyMap::new();
         for record in foretold.patient[node].iter().filter(|r| r.ghost.in_ledger()) {
             let (value, event) = (record.item.cols[usize::from(column)], record.ghost.open());
-            match first.get(&value) {
-                Some(other) => copied.extend([*other, event]),
-                None => _ = first.insert(value, event),
+            let first = *first.entry(value, || event);
+            if first != event {
+                copied.insert(first, ());
+                copied.insert(event, ());
             }
         }
     }
-    let mut events = BTreeMap::new();
+    let mut events = ByEvent::default();
     for (records, doubtful) in [(&foretold.patient[plan.input], true), (&foretold.rows[plan.input], false)] {
         for Record { item, ghost, .. } in records.iter().filter(|r| r.ghost.in_ledger()) {
             let event = ghost.open();
-            let Some(copies) = copies.get(&event).copied() else { continue };
+            let Some(copies) = copies.get(event).copied() else { continue };
             let (key, sum) = plan.columns;
-            let known = before.get(&event).copied().unwrap_or(i64::MIN).saturating_sub(plan.bound);
+            let known = before.get(event).copied().unwrap_or(i64::MIN).saturating_sub(plan.bound);
             let reached = Reached {
                 time: item.time,
                 key: item.cols[usize::from(key)],
@@ -129,7 +134,7 @@ fn events(
                 late: plan.window.is_some() && plan.shape.over(item.time) + plan.lateness <= known,
                 resent: end.ledger.get(event).is_some_and(|sent| sent.flags & Sent::RESENT != 0),
                 copies,
-                doubtful: doubtful || copied.contains(&event),
+                doubtful: doubtful || copied.contains(event),
             };
             events.insert(event, reached);
         }
@@ -140,7 +145,7 @@ fn events(
 /// A window's row must be the sum and the count of the events that it was made of.
 fn arithmetic(
     plan: &AggregatePlan,
-    rows: &[Row],
+    rows: &[&Row],
     history: &History,
     end: &Evidence<'_>,
     told: &Testimony<'_>,
@@ -149,7 +154,7 @@ fn arithmetic(
     if !plan.plain {
         return;
     }
-    for (row, firing) in rows.iter().zip(&history.firings) {
+    for (row, firing) in rows.iter().zip(history.firings.iter()) {
         if firing.events.is_empty() && told.members.made(row.ghost).is_some() {
             // T5, W5: what fires holds something.
             let (law, rule) = ("results", "empty");
@@ -163,17 +168,20 @@ fn arithmetic(
                 event: None,
             });
         }
-        let known: Option<Vec<_>> = firing.events.iter().map(|e| history.events.get(e)).collect();
-        let Some(known) = known else { continue };
-        let sum = known.iter().fold(0_i64, |sum, r| sum.wrapping_add(r.value));
-        let keys = known.iter().all(|r| r.key == row.cols[1]);
-        if (row.cols[0], row.cols[2], row.cols[3]) != (firing.end, sum, known.len() as i64) || !keys {
+        let known = || firing.events.iter().map(|e| history.events.get(*e));
+        if known().any(|reached| reached.is_none()) {
+            continue;
+        }
+        let sum = known().flatten().fold(0_i64, |sum, r| sum.wrapping_add(r.value));
+        let keys = known().flatten().all(|r| r.key == row.cols[1]);
+        let many = firing.events.len();
+        if (row.cols[0], row.cols[2], row.cols[3]) != (firing.end, sum, many as i64) || !keys {
             let (law, rule) = ("results", "sum");
             findings.add_with(law, rule, None, || Violation {
                 at: end.now,
                 law,
                 rule,
-                text: format!("{}: {:?} is made of {} events of {sum} in all", plan.name, row.cols, known.len()),
+                text: format!("{}: {:?} is made of {many} events of {sum} in all", plan.name, row.cols),
                 excuse: None,
                 tp: None,
                 event: None,
@@ -182,12 +190,21 @@ fn arithmetic(
     }
 }
 
-/// How operators took each event.
-fn taken(at: impl IntoIterator<Item = OperatorAt>, told: &Testimony<'_>) -> Taken {
+/// How operators took each event that is asked for.
+fn taken(at: impl IntoIterator<Item = OperatorAt>, asked: &Events, told: &Testimony<'_>) -> Taken {
     let mut all = Taken::new();
+    let of_asked = |ghost: Ghost| {
+        let mut found = false;
+        told.members.each(ghost, &mut |event| found |= asked.contains(event));
+        found
+    };
     for at in at {
-        for (ghost, took) in told.decisions.of(at) {
-            told.members.events(ghost).iter().for_each(|e| all.entry(*e).or_default().extend(&took));
+        for (ghost, took) in told.decisions.of(at, of_asked) {
+            told.members.each(ghost, &mut |event| {
+                if asked.contains(event) {
+                    all.entry(event).or_default().extend(&took);
+                }
+            });
         }
     }
     all
@@ -224,8 +241,9 @@ fn without_forgotten(mut window: Taken, at: &[OperatorAt], told: &Testimony<'_>)
 fn facts<'a>(
     plan: &'a AggregatePlan,
     together: &[&AggregatePlan],
-    rows: &[Row],
-    history: &History,
+    rows: &[&Row],
+    history: &'a History,
+    asked: &Events,
     end: &Evidence<'_>,
     told: &Testimony<'_>,
 ) -> Facts<'a> {
@@ -241,24 +259,25 @@ fn facts<'a>(
     let filters: Vec<OperatorAt> = late().filter_map(|l| l.filter).collect();
     let joins = || together.iter().flat_map(|p| p.joins.iter().copied());
     let writers: Vec<OperatorAt> = together.iter().map(|p| p.writer).chain(late().map(|l| l.writer)).collect();
-    let window = taken(windows.iter().copied(), told);
+    let taken = |at: &mut dyn Iterator<Item = OperatorAt>| taken(at, asked, told);
+    let window = taken(&mut windows.iter().copied());
     let window = if plan.sliced { without_forgotten(window, &windows, told) } else { window };
     let all = || windows.iter().chain(&filters).chain(&writers).copied().chain(joins());
     let attempts: BTreeSet<(u16, u32)> = told.decisions.all(all()).map(Took::attempt).collect();
     let down = accounts.iter().any(|a| !a.downtimes.is_empty());
     let newest = attempts.last().copied().filter(|_| attempts.len() > 1 || down);
     let of_filters: BTreeSet<u16> = told.decisions.all(filters.iter().copied()).map(|t| t.at.subtask).collect();
-    let standing = rows.iter().zip(&history.firings).filter_map(|(row, firing)| {
+    let standing = rows.iter().zip(history.firings.iter()).filter_map(|(row, firing)| {
         let key = plan.plain.then_some(row.cols[1]);
         let made = told.members.made(row.ghost)?;
-        Some(Standing { end: firing.end, key, made, events: firing.events.clone() })
+        Some(Standing { end: firing.end, key, made, events: firing.events })
     });
     Facts {
         plan,
         window,
-        filters: taken(filters.iter().copied(), told),
-        joins: taken(joins(), told),
-        writes: [taken(together.iter().map(|p| p.writer), told), taken(late().map(|l| l.writer), told)],
+        filters: taken(&mut filters.iter().copied()),
+        joins: taken(&mut joins()),
+        writes: [taken(&mut together.iter().map(|p| p.writer)), taken(&mut late().map(|l| l.writer))],
         firings: standing.collect(),
         newest,
         parallel: of_filters.len() > 1,
@@ -278,8 +297,8 @@ fn dropped(topics: &[u16], commits: u64, history: &History, end: &Evidence<'_>, 
     if commits == 0 {
         return BTreeSet::new();
     }
-    let mut there: BTreeSet<u32> = history.firings.iter().flat_map(|f| f.events.iter().copied()).collect();
-    there.extend(history.late.iter().chain(&history.open));
+    let there: Events = history.firings.events().iter().chain(&history.late).copied().collect();
+    let there = |event: &u32| there.contains(*event) || history.open.contains(*event);
     let mut lost: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
     for tp in end.replicas.keys().filter(|tp| topics.contains(&tp.topic.0)) {
         for entry in end.readable(*tp).1 {
@@ -288,7 +307,7 @@ fn dropped(topics: &[u16], commits: u64, history: &History, end: &Evidence<'_>, 
             of.extend(ghosts.flat_map(|g: Ghost| told.members.events(g)));
         }
     }
-    lost.retain(|_, events| events.iter().any(|e| !there.contains(e)));
+    lost.retain(|_, events| events.iter().any(|e| !there(e)));
     if lost.len() as u64 > commits {
         return BTreeSet::new();
     }

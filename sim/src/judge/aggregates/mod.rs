@@ -22,7 +22,9 @@ pub use check::{Appends, Checked, check, held_back};
 pub use collect::{Foretold, judge};
 pub use plan::{AggregatePlan, Guarantee, LateOutput, Shape};
 
+use super::{ByEvent, Events};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// An event that a window should take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +45,36 @@ pub struct Reached {
     pub doubtful: bool,
 }
 /// A window's row, with the events that it is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Firing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Firing<'a> {
     /// End of the window, ms.
     pub end: i64,
     /// What tells keys apart.
     pub key: u64,
     /// The events.
-    pub events: Vec<u32>,
+    pub events: &'a [u32],
+}
+/// Rows of windows, in order: there are as many as events where each stands for one, so all of their events are one list.
+#[derive(Clone, Debug, Default)]
+pub struct Firings {
+    rows: Vec<(i64, u64, Range<usize>)>,
+    events: Vec<u32>,
+}
+impl Firings {
+    /// Adds a row; `fill` adds its events.
+    pub fn push(&mut self, end: i64, key: u64, fill: impl FnOnce(&mut Vec<u32>)) {
+        let from = self.events.len();
+        fill(&mut self.events);
+        self.rows.push((end, key, from..self.events.len()));
+    }
+    /// The rows.
+    pub fn iter(&self) -> impl Iterator<Item = Firing<'_>> {
+        self.rows.iter().map(|(end, key, of)| Firing { end: *end, key: *key, events: &self.events[of.clone()] })
+    }
+    /// The events of all of them.
+    pub fn events(&self) -> &[u32] {
+        &self.events
+    }
 }
 /// What the law looks at.
 #[derive(Clone, Debug)]
@@ -60,15 +84,15 @@ pub struct History {
     /// `allowedLateness`, ms.
     pub lateness: i64,
     /// Events by number.
-    pub events: BTreeMap<u32, Reached>,
-    /// Rows of windows, in order.
-    pub firings: Vec<Firing>,
+    pub events: ByEvent<Reached>,
+    /// Rows of windows.
+    pub firings: Firings,
     /// A row takes the place of an earlier one of its key and window: in a keyed table.
     pub replaces: bool,
     /// Rows of the late output.
     pub late: Vec<u32>,
     /// Events that open windows hold.
-    pub open: BTreeSet<u32>,
+    pub open: Events,
 }
 
 /// What is wrong with an event.
@@ -152,22 +176,28 @@ impl Placed {
     }
 }
 
-/// Rows of each window that stand: later ones have taken the place of earlier ones. And how many fired again.
-fn standing(history: &History) -> (Vec<&Firing>, u64) {
-    let mut by_window: BTreeMap<(i64, u64), Vec<&Firing>> = BTreeMap::new();
+/// Rows of each window that stand, by window: later ones have taken the place of earlier ones. And how many fired again.
+fn standing(history: &History) -> (Vec<Firing<'_>>, u64) {
+    let mut by_window: Vec<Firing<'_>> = history.firings.iter().collect();
+    by_window.sort_by_key(|f| (f.end, f.key));
     let mut refired = 0;
-    for firing in &history.firings {
-        let stand = by_window.entry((firing.end, firing.key)).or_default();
-        refired += u64::from(!stand.is_empty());
-        if history.replaces {
-            stand.clear();
-        } else if history.lateness > 0 {
-            let all: BTreeSet<u32> = firing.events.iter().copied().collect();
-            stand.retain(|earlier| !earlier.events.iter().all(|e| all.contains(e)));
+    let mut standing = Vec::with_capacity(by_window.len());
+    for of_window in by_window.chunk_by(|a, b| (a.end, a.key) == (b.end, b.key)) {
+        let from = standing.len();
+        for firing in of_window {
+            refired += u64::from(standing.len() > from);
+            if history.replaces {
+                standing.truncate(from);
+            } else if history.lateness > 0 && standing.len() > from {
+                let all: BTreeSet<u32> = firing.events.iter().copied().collect();
+                let replaced = |earlier: &Firing<'_>| earlier.events.iter().all(|e| all.contains(e));
+                let kept: Vec<_> = standing.drain(from..).filter(|earlier| !replaced(earlier)).collect();
+                standing.extend(kept);
+            }
+            standing.push(*firing);
         }
-        stand.push(firing);
     }
-    (by_window.into_values().flatten().collect(), refired)
+    (standing, refired)
 }
 
 /// Settles the account of one windowed result.
@@ -176,33 +206,38 @@ pub fn settle(history: &History) -> Placed {
     let (stand, refired) = standing(history);
     let mut placed = Placed { refired, sessions, ..Placed::default() };
     let last = stand.iter().map(|f| f.end).max().unwrap_or(i64::MIN);
-    let mut in_windows: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    // Events with the ends of the windows that hold them, in the order of the windows.
+    let mut in_windows: Vec<(u32, i64)> = Vec::with_capacity(history.firings.events().len());
     let mut misplaced: BTreeSet<u32> = BTreeSet::new();
     for firing in stand {
-        for event in &firing.events {
-            match history.events.get(event) {
+        for event in firing.events {
+            match history.events.get(*event) {
                 Some(reached) if sessions || history.shape.ends(reached.time).any(|end| end == firing.end) => {}
                 _ => {
                     misplaced.insert(*event);
                 }
             }
-            in_windows.entry(*event).or_default().push(firing.end);
+            in_windows.push((*event, firing.end));
         }
     }
-    let mut in_late: BTreeMap<u32, u64> = BTreeMap::new();
-    history.late.iter().for_each(|event| *in_late.entry(*event).or_default() += 1);
-    misplaced.extend(in_late.keys().filter(|event| !history.events.contains_key(event)));
+    in_windows.sort_by_key(|(event, _)| *event);
+    let mut by_event = in_windows.chunk_by(|a, b| a.0 == b.0).peekable();
+    let mut in_late: ByEvent<u64> = ByEvent::default();
+    history.late.iter().for_each(|event| *in_late.or_default(*event) += 1);
+    misplaced.extend(history.late.iter().filter(|event| !history.events.contains(**event)));
     for event in &misplaced {
         placed.unexpected += 1;
         placed.findings.push((*event, What::Unexpected));
     }
-    for (event, reached) in &history.events {
-        let ends = in_windows.get(event).map_or(&[][..], Vec::as_slice);
+    for (event, reached) in history.events.iter() {
+        // Those of no event that should be there are among the misplaced.
+        while by_event.next_if(|of| of[0].0 < event).is_some() {}
+        let ends = by_event.next_if(|of| of[0].0 == event).unwrap_or_default();
         let late = in_late.get(event).copied().unwrap_or(0);
         let open = history.open.contains(event);
         let find = |wrong: bool, what: What, placed: &mut Placed| {
             if wrong {
-                placed.findings.push((*event, what));
+                placed.findings.push((event, what));
             }
             u64::from(wrong)
         };
@@ -221,16 +256,16 @@ pub fn settle(history: &History) -> Placed {
                 find(wrong && !sessions, What::LateInWindow, &mut placed);
             }
         }
-        let of = |end: &i64| ends.iter().filter(|e| *e == end).count() as u64;
+        let of = |held: &(u32, i64)| ends.iter().filter(|other| *other == held).count() as u64;
         let overlapping = history.shape.overlaps();
         let counted = if overlapping { ends.iter().map(of).max().unwrap_or(0) } else { ends.len() as u64 };
         placed.counted_twice += find(counted.max(late) > reached.copies, What::Twice, &mut placed);
         if overlapping && !ends.is_empty() && !open {
-            let lacks = history.shape.ends(reached.time).any(|end| end <= last && !ends.contains(&end));
+            let lacks = history.shape.ends(reached.time).any(|end| end <= last && !ends.contains(&(event, end)));
             placed.partial += find(lacks, What::Partial, &mut placed);
         }
     }
-    let of = |event: &u32| history.events.get(event).map(|r| (*event, history.shape.over(r.time) + 1));
+    let of = |event: &u32| history.events.get(*event).map(|r| (*event, history.shape.over(r.time) + 1));
     placed.ends = placed.findings.iter().filter_map(|(event, _)| of(event)).collect();
     placed
 }

@@ -15,14 +15,14 @@ fn history(shape: Shape, times: &[i64], late: &[u32]) -> History {
         shape,
         lateness: 0,
         events: (0..).zip(times).map(reached).collect(),
-        firings: Vec::new(),
+        firings: Firings::default(),
         replaces: false,
         late: Vec::new(),
-        open: BTreeSet::new(),
+        open: Events::default(),
     }
 }
 fn fires(history: &mut History, end: i64, events: &[u32]) {
-    history.firings.push(Firing { end, key: 7, events: events.to_vec() });
+    history.firings.push(end, 7, |of| of.extend(events));
 }
 fn found(placed: &Placed) -> Vec<(u32, What)> {
     placed.findings.clone()
@@ -51,7 +51,7 @@ fn each_event_once_where_it_belongs_is_exact() {
     fires(&mut h, 10, &[0, 1]);
     fires(&mut h, 20, &[2]);
     h.late = vec![3];
-    h.open = [4].into();
+    h.open = [4].into_iter().collect();
     let placed = settle(&h);
     assert!(placed.exact() && placed.findings.is_empty());
     assert_eq!([placed.on_time_in_windows, placed.late_in_late, placed.pending, placed.refired], [3, 1, 1, 0]);
@@ -134,7 +134,7 @@ fn sessions_take_late_events_that_touch_them() {
 #[test]
 fn a_row_that_the_source_holds_twice_may_count_twice_and_no_more() {
     let mut h = history(TUMBLING, &[1], &[]);
-    h.events.get_mut(&0).unwrap().copies = 2;
+    h.events.get_mut(0).unwrap().copies = 2;
     fires(&mut h, 10, &[0, 0]);
     assert!(settle(&h).exact());
     fires(&mut h, 10, &[0]);

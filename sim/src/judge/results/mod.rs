@@ -11,8 +11,8 @@ mod reference;
 pub use reference::{Item, Record};
 
 use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed};
-use super::{Evidence, Findings, LayerCount, Testimony};
-use model::base::{Ghost, Layer, Millis, Row, Shown};
+use super::{Chunked, Events, Evidence, Findings, LayerCount, Testimony};
+use model::base::{Ghost, KeyMap, Layer, Millis, Row, Shown};
 use model::flink::runtime::operator::OperatorConfig;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,8 +174,8 @@ pub struct ResultLaw {
     plan: ResultPlan,
     /// Rows sent to topics that jobs read.
     sent: BTreeMap<u16, Vec<Row>>,
-    /// The last row of each result that an operator handed on, by sink: time and the first two columns tell results apart.
-    emitted: Vec<BTreeMap<(i64, [i64; 2]), Item>>,
+    /// What operators handed on, by sink, in order.
+    emitted: Vec<Chunked<Item>>,
     /// What each reader was given of each sink's topic.
     given: BTreeMap<(u16, u16), Vec<(Item, Ghost)>>,
     /// When what checks by counts read was appended.
@@ -191,7 +191,7 @@ impl ResultLaw {
         });
         let sent = sources.filter(|(_, of)| of.is_none()).map(|(topic, _)| (*topic, Vec::new())).collect();
         let appends = Appends::of(&plan.aggregates);
-        Self { emitted: vec![BTreeMap::new(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
+        Self { emitted: vec![Chunked::default(); plan.sinks.len()], plan, sent, given: BTreeMap::new(), appends }
     }
     /// Windowed results, and those whose rows stand for one event each.
     pub fn plans(&self) -> &[AggregatePlan] {
@@ -215,12 +215,7 @@ impl ResultLaw {
     pub fn shown(&mut self, shown: &Shown) {
         let rows = || shown.batch.rows[shown.from as usize..shown.to as usize].iter();
         match shown.layer {
-            Layer::Emitted(sink) => {
-                for row in rows() {
-                    let key = (row.time.0, [row.cols[0], row.cols[1]]);
-                    self.emitted[usize::from(sink)].insert(key, Item::of(row));
-                }
-            }
+            Layer::Emitted(sink) => rows().for_each(|row| self.emitted[usize::from(sink)].push(Item::of(row))),
             Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic() == Some(shown.tp.topic.0)) => {
                 self.given
                     .entry((reader, shown.tp.topic.0))
@@ -233,16 +228,21 @@ impl ResultLaw {
 
     /// What was sent and stands in its topic; none if that is all.
     fn present(&self, end: &Evidence<'_>) -> Option<BTreeMap<u16, Vec<Row>>> {
-        let mut lacks = false;
-        let mut present = BTreeMap::new();
-        for (topic, rows) in &self.sent {
-            let entries = end.partitions_of(*topic).flat_map(|tp| end.committed(tp));
-            let there: BTreeSet<u32> = entries.flat_map(|e| e.batch.rows.iter().map(|r| r.ghost.open())).collect();
-            let rows: Vec<Row> = rows.iter().filter(|r| there.contains(&r.ghost.open())).copied().collect();
-            lacks |= rows.len() < self.sent[topic].len();
-            present.insert(*topic, rows);
+        let there = |topic: u16| -> Events {
+            let rows = end.partitions_of(topic).flat_map(|tp| end.committed(tp)).flat_map(|e| e.batch.rows.iter());
+            rows.map(|r| r.ghost).filter(|g| g.in_ledger()).map(Ghost::open).collect()
+        };
+        let there: Vec<Events> = self.sent.keys().map(|topic| there(*topic)).collect();
+        let is_there = |row: &&Row, there: &Events| there.contains(row.ghost.open());
+        let mut all = self.sent.values().zip(&there);
+        if all.all(|(rows, there)| rows.iter().all(|row| is_there(&row, there))) {
+            return None;
         }
-        lacks.then_some(present)
+        let present =
+            self.sent.iter().zip(&there).map(|((topic, rows), there)| {
+                (*topic, rows.iter().filter(|row| is_there(row, there)).copied().collect())
+            });
+        Some(present.collect())
     }
     /// Rows that stand behind the end of each bounded source: nothing that it could have read.
     fn behind_ends(&self, end: &Evidence<'_>) -> Beyond {
@@ -315,8 +315,7 @@ impl ResultLaw {
         for sink in &self.plan.sinks {
             // Jobs that write the same, one after the other, are one to whoever reads it.
             let together = self.plan.sinks.iter().zip(&self.emitted).filter(|(other, _)| other.into == sink.into);
-            let emitted: &BTreeMap<_, _> =
-                &together.flat_map(|(_, emitted)| emitted).map(|(key, item)| (*key, *item)).collect();
+            let emitted = || together.clone().flat_map(|(_, emitted)| emitted.iter());
             // What it has written, and what each that reads it was given; a table is read as it stands.
             let (name, stored): (_, Vec<Item>) = match &sink.into {
                 Into::Topic(topic) => {
@@ -328,7 +327,8 @@ impl ResultLaw {
                 }
             };
             let lagging = lagging.as_ref().map_or(&[][..], |rows| &rows[sink.node]);
-            let wanted = wanted(&expected[sink.node], lagging, emitted.values().chain(&stored));
+            let asked = asked_for(&expected[sink.node], lagging, emitted().chain(&stored));
+            let wanted = Wanted::of(asked.iter().copied());
             let readers: Vec<(&String, Vec<Item>)> = match &sink.into {
                 Into::Topic(topic) => {
                     let readers = end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(topic));
@@ -337,21 +337,28 @@ impl ResultLaw {
                 }
                 Into::Table(_, name) => vec![(name, stored.clone())],
             };
-            let of_store = count(&wanted, stored.iter().copied());
-            let state = state_holds(&wanted, emitted, &of_store);
+            let of_store = wanted.count(&stored);
+            let state = state_holds(&wanted, asked.iter().copied(), &emitted, &of_store);
             let mut reader = true;
             let mut names = Vec::new();
+            let of_amounts: BTreeMap<Item, u64> = match sink.amount {
+                Some(_) => asked.iter().fold(BTreeMap::new(), |mut all, item| {
+                    *all.entry(*item).or_default() += 1;
+                    all
+                }),
+                None => BTreeMap::new(),
+            };
             for (name, given) in readers {
                 names.push(name.clone());
-                let of_reader = count(&wanted, given.iter().copied());
+                let of_reader = wanted.count(&given);
                 reader &= of_reader.exact();
                 if let Some(amount) = sink.amount {
-                    results.values.insert(name.clone(), billing(&wanted, &given, amount));
+                    results.values.insert(name.clone(), billing(&of_amounts, &given, amount));
                 }
                 results.layers.insert(name.clone(), of_reader);
             }
             let full = |i: &&Item| sink.amount.is_some_and(|a| matches!(i.cols[a], i64::MAX | i64::MIN));
-            let overflows = wanted.keys().filter(full).count() as u64;
+            let overflows = of_amounts.keys().filter(full).count() as u64;
             results
                 .scopes
                 .insert(sink.name.clone(), Scopes { state, sink: of_store.exact(), reader, overflows, readers: names });
@@ -363,46 +370,77 @@ impl ResultLaw {
 
 /// What should stand: what is due, and of what the order of reading decides just what was handed on. A result that is right
 /// for a join that waited longer stands for its own.
-fn wanted<'a>(expected: &[Record], lagging: &[Record], found: impl Iterator<Item = &'a Item>) -> BTreeMap<Item, u64> {
-    let mut wanted: BTreeMap<Item, u64> = BTreeMap::new();
-    expected.iter().filter(|r| r.due).for_each(|r| *wanted.entry(r.item).or_default() += 1);
-    let others = expected.iter().chain(lagging);
-    let mut others: BTreeSet<Item> = others.map(|r| r.item).filter(|i| !wanted.contains_key(i)).collect();
-    if others.is_empty() {
+fn asked_for<'a>(expected: &[Record], lagging: &[Record], found: impl Iterator<Item = &'a Item>) -> Vec<Item> {
+    let mut wanted: Vec<Item> = expected.iter().filter(|r| r.due).map(|r| r.item).collect();
+    if lagging.is_empty() && wanted.len() == expected.len() {
         return wanted;
     }
-    let result = |i: &Item| (i.time, i.cols[0], i.cols[1]);
+    let due: BTreeSet<Item> = wanted.iter().copied().collect();
     let found: BTreeSet<Item> = found.copied().collect();
-    others.retain(|i| found.contains(i));
+    let others = expected.iter().chain(lagging).map(|r| r.item);
+    let others: BTreeSet<Item> = others.filter(|i| !due.contains(i) && found.contains(i)).collect();
+    let result = |i: &Item| (i.time, i.cols[0], i.cols[1]);
     let instead: BTreeSet<_> = others.iter().map(result).collect();
-    wanted.retain(|i, _| found.contains(i) || !instead.contains(&result(i)));
-    wanted.extend(others.into_iter().map(|i| (i, 1)));
+    wanted.retain(|i| found.contains(i) || !instead.contains(&result(i)));
+    wanted.extend(others);
     wanted
 }
 
 /// Whether what the operator with state handed on last is what is wanted. Where nothing with state stands above the sink, what
 /// is stored tells.
-fn state_holds(wanted: &BTreeMap<Item, u64>, emitted: &BTreeMap<(i64, [i64; 2]), Item>, stored: &LayerCount) -> bool {
-    if emitted.is_empty() {
-        return wanted.is_empty() || stored.missing == 0;
+fn state_holds<'a, I: Iterator<Item = &'a Item>>(
+    wanted: &Wanted,
+    mut expected: impl Iterator<Item = Item>,
+    emitted: &impl Fn() -> I,
+    stored: &LayerCount,
+) -> bool {
+    if emitted().next().is_none() {
+        return wanted.all == 0 || stored.missing == 0;
     }
-    let last: BTreeMap<Item, u64> = emitted.values().map(|i| (*i, 1)).collect();
-    wanted.keys().all(|i| last.contains_key(i)) && last.keys().all(|i| wanted.contains_key(i))
+    // Time and the first two columns tell results apart.
+    let result = |item: &Item| (item.time, [item.cols[0], item.cols[1]]);
+    let mut last: KeyMap<(i64, [i64; 2]), Item> = KeyMap::new();
+    emitted().for_each(|item| {
+        last.insert(result(item), *item);
+    });
+    let last = |item: &Item| last.get(&result(item)) == Some(item);
+    expected.all(|item| last(&item)) && emitted().filter(|item| last(item)).all(|item| wanted.times(item) > 0)
 }
 
-fn count(wanted: &BTreeMap<Item, u64>, found: impl Iterator<Item = Item>) -> LayerCount {
-    let mut times: BTreeMap<Item, u64> = BTreeMap::new();
-    found.for_each(|i| *times.entry(i).or_default() += 1);
-    let mut count = LayerCount { unique: times.len() as u64, ..LayerCount::default() };
-    for (item, n) in &times {
-        count.rows += n;
-        match wanted.get(item) {
-            None => count.unexpected += n,
-            Some(want) => count.duplicates += n.saturating_sub(*want),
+/// Results that are wanted, and how often each.
+struct Wanted {
+    times: KeyMap<Item, u64>,
+    /// How many in all.
+    all: u64,
+}
+impl Wanted {
+    fn of(items: impl Iterator<Item = Item>) -> Self {
+        let mut wanted = Self { times: KeyMap::new(), all: 0 };
+        for item in items {
+            *wanted.times.entry(item, || 0) += 1;
+            wanted.all += 1;
         }
+        wanted
     }
-    count.missing = wanted.iter().map(|(i, n)| n.saturating_sub(times.get(i).copied().unwrap_or(0))).sum();
-    count
+    fn times(&self, item: &Item) -> u64 {
+        self.times.get(item).copied().unwrap_or(0)
+    }
+    /// What was found, against this.
+    fn count(&self, found: &[Item]) -> LayerCount {
+        let mut times: KeyMap<Item, u64> = KeyMap::new();
+        let mut count = LayerCount { rows: found.len() as u64, missing: self.all, ..LayerCount::default() };
+        for item in found {
+            let n = times.entry(*item, || 0);
+            *n += 1;
+            match self.times(item) {
+                0 => count.unexpected += 1,
+                want if *n > want => count.duplicates += 1,
+                _ => count.missing -= 1,
+            }
+        }
+        count.unique = times.len() as u64;
+        count
+    }
 }
 
 fn billing(wanted: &BTreeMap<Item, u64>, given: &[Item], amount: usize) -> Billing {
@@ -439,11 +477,11 @@ mod tests {
         let expected = [record([10, 7, 5, 1], true), record([20, 7, 6, 2], false)];
         let due = Item { time: 9, cols: [10, 7, 5, 1] };
         let open = Item { time: 19, cols: [20, 7, 6, 2] };
-        assert_eq!(wanted(&expected, &[], [].iter()), BTreeMap::from([(due, 1)]));
-        assert_eq!(wanted(&expected, &[], [open].iter()), BTreeMap::from([(due, 1), (open, 1)]));
+        assert_eq!(asked_for(&expected, &[], [].iter()), [due]);
+        assert_eq!(asked_for(&expected, &[], [open].iter()), [due, open]);
         // Fired with something else in it: wrong, and what should be there is not asked for.
         let other = Item { time: 19, cols: [20, 7, 9, 3] };
-        assert_eq!(wanted(&expected, &[], [other].iter()), BTreeMap::from([(due, 1)]));
+        assert_eq!(asked_for(&expected, &[], [other].iter()), [due]);
     }
 
     #[test]
@@ -451,8 +489,8 @@ mod tests {
         let expected = [record([10, 7, 5, 1], true)];
         let lagging = [record([10, 7, 8, 2], true)];
         let (short, long) = (Item { time: 9, cols: [10, 7, 5, 1] }, Item { time: 9, cols: [10, 7, 8, 2] });
-        assert_eq!(wanted(&expected, &lagging, [long].iter()), BTreeMap::from([(long, 1)]));
-        assert_eq!(wanted(&expected, &lagging, [short].iter()), BTreeMap::from([(short, 1)]));
-        assert_eq!(wanted(&expected, &lagging, [].iter()), BTreeMap::from([(short, 1)]));
+        assert_eq!(asked_for(&expected, &lagging, [long].iter()), [long]);
+        assert_eq!(asked_for(&expected, &lagging, [short].iter()), [short]);
+        assert_eq!(asked_for(&expected, &lagging, [].iter()), [short]);
     }
 }

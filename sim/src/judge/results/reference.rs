@@ -3,13 +3,13 @@
 
 use super::super::aggregates::Shape;
 use super::{Beyond, Derivation, ResultNode, ResultPlan};
-use model::base::{Ghost, Row};
+use model::base::{Ghost, KeyMap, Row};
 use model::flink::runtime::graph::KeyColumn;
 use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig, SqlWindowConfig, WindowConfig};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A row of a result: its time and its columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Item {
     /// Event time, ms.
     pub time: i64,
@@ -131,14 +131,14 @@ fn derive(operator: &OperatorConfig, stream: &Stream) -> Vec<Record> {
             input.iter().map(|r| Record { item: mapped(r), ..*r }).collect()
         }
         OperatorConfig::Deduplicate(config) => {
-            let mut seen = BTreeSet::new();
-            input.iter().filter(|r| seen.insert(r.item.cols[config.key.column()])).copied().collect()
+            let mut seen: KeyMap<i64, ()> = KeyMap::new();
+            input.iter().filter(|r| seen.insert(r.item.cols[config.key.column()], ()).is_none()).copied().collect()
         }
         // What a local aggregate hands on becomes a result behind it; what is late depends on the watermark.
         OperatorConfig::LocalWindow(_) | OperatorConfig::LateFilter(_) => Vec::new(),
         OperatorConfig::Assign(_) => input.clone(),
         OperatorConfig::Join(config) => {
-            let mut waiting: BTreeMap<i64, [Option<Record>; 2]> = BTreeMap::new();
+            let mut waiting: KeyMap<i64, [Option<Record>; 2]> = KeyMap::new();
             let mut out = Vec::new();
             for record in input {
                 let item = &record.item;
@@ -148,7 +148,7 @@ fn derive(operator: &OperatorConfig, stream: &Stream) -> Vec<Record> {
                     _ => continue,
                 };
                 let key = item.cols[config.key.column()];
-                let pair = waiting.entry(key).or_default();
+                let pair = waiting.entry(key, Default::default);
                 pair[side].get_or_insert(*record);
                 if let [Some(left), Some(right)] = pair {
                     if (right.item.time - left.item.time).abs() <= config.ttl.0 {

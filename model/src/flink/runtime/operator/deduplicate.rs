@@ -2,12 +2,12 @@
 
 use super::config::DeduplicateConfig;
 use super::keyed::{KeyGroups, KeyedState, OfKeys};
-use crate::base::{Chain, Feed, Millis, Row};
+use crate::base::{Chain, Feed, Millis, Row, SharedMap};
 use crate::flink::operator::KeepFirst;
 
 /// What a snapshot keeps: keys, each with the time of its first row. TTL counts from there, over a restore too (D5).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeduplicateState(Vec<(i64, i64)>);
+pub struct DeduplicateState(SharedMap<i64, (i64, ())>);
 impl DeduplicateState {
     pub(super) fn bytes(&self) -> u32 {
         // Key, boolean, time.
@@ -16,7 +16,7 @@ impl DeduplicateState {
 }
 impl Feed for DeduplicateState {
     fn feed(&self, chain: &mut Chain) {
-        for (key, at) in &self.0 {
+        for (key, (at, ())) in self.0.iter() {
             chain.i64(*key);
             chain.i64(*at);
         }
@@ -32,8 +32,8 @@ pub struct Deduplicate {
 }
 impl Deduplicate {
     pub(super) fn new(config: &DeduplicateConfig, groups: KeyGroups, restored: &[&DeduplicateState]) -> Self {
-        let all = restored.iter().flat_map(|s| &s.0);
-        let own = all.filter(|(key, _)| groups.own(&config.key, *key)).map(|(key, at)| (*key, *at, ()));
+        let all = restored.iter().flat_map(|s| s.0.iter());
+        let own = all.filter(|(key, _)| groups.own(&config.key, **key)).map(|(key, (at, ()))| (*key, *at, ()));
         let first = KeepFirst::by_processing_time(config.ttl.map(|t| t.0), own);
         Self { config: config.clone(), groups, first }
     }
@@ -46,8 +46,7 @@ impl Deduplicate {
         }
     }
     pub(super) fn snapshot(&self, now: Millis) -> KeyedState {
-        let kept = self.first.live(now.0).map(|(key, at)| (*key, at)).collect();
-        KeyedState::new(self.groups, OfKeys::Deduplicate(DeduplicateState(kept)))
+        KeyedState::new(self.groups, OfKeys::Deduplicate(DeduplicateState(self.first.live(now.0))))
     }
 }
 

@@ -27,7 +27,12 @@ impl Accumulator for Sum {
     fn merge(&mut self, other: Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.count += other.count;
-        self.members.extend(other.members);
+        // A session that grows takes over what it was.
+        if self.members.is_empty() {
+            self.members = other.members;
+        } else {
+            self.members.extend(other.members);
+        }
     }
 }
 
