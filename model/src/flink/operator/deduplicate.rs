@@ -21,12 +21,6 @@ impl<K: Ord, T: Copy> KeepFirst<K, T> {
     pub fn by_processing_time(ttl: Option<i64>, kept: impl Iterator<Item = (K, i64, T)>) -> Self {
         Self { by_event_time: false, ttl, first: kept.map(|(key, at, row)| (key, (at, row))).collect() }
     }
-    /// Keys that have not expired, each with the time of its first row. Expired ones go with a snapshot here; Flink's heap
-    /// state drops them piece by piece in the background, which nothing but its size shows.
-    pub fn live(&self, now: i64) -> impl Iterator<Item = (&K, i64)> {
-        let live = move |at: i64| self.ttl.is_none_or(|ttl| at.saturating_add(ttl) > now);
-        self.first.iter().map(|(key, (at, _))| (key, *at)).filter(move |(_, at)| live(*at))
-    }
     /// A row of a key.
     pub fn row(&mut self, key: K, time: i64, row: T) -> [Option<(RowKind, T)>; 2] {
         let ttl = self.ttl;

@@ -145,6 +145,7 @@ impl Resolver<'_> {
             jobs: &jobs,
         };
         let objectives = self.objectives(&writers);
+        let markings = self.markings(&writers);
         let expectations = self.expectations();
         let hosts = &raw.hosts;
         let costs = Costs {
@@ -175,6 +176,7 @@ impl Resolver<'_> {
             faults,
             expectations,
             objectives,
+            markings,
             made_up_ids: jobs::made_up_prefixes(&jobs),
             flink,
             jobs,
@@ -487,5 +489,6 @@ pub fn known(raw: &Raw) -> Known {
         ("pinned_ms", topics.clone()),
         ("aborted_rows", topics),
         ("objectives", raw.objectives.iter().map(|o| o.name.clone()).collect()),
+        ("markings", raw.markings.iter().map(|m| m.name.clone()).collect()),
     ])
 }
