@@ -12,7 +12,6 @@ mod keymap;
 mod partition_map;
 mod process;
 mod rows;
-mod shared_map;
 mod small_map;
 mod stream;
 mod time;
@@ -33,7 +32,6 @@ pub use process::{
     Addr, ConnEvent, Cx, CxOf, Disk, Effect, HoldBack, Input, JobAct, Layer, Process, Shown, Signal, SwapOutcome, Wire,
 };
 pub use rows::{Batch, BatchBuilder, BatchKind, Ghost, Marker, ProducerTag, Row, Span, string_hash, text_value};
-pub use shared_map::SharedMap;
 pub use small_map::{SmallMap, SmallSet};
 pub use stream::{Domain, Stream, Streams};
 pub use time::{EventTime, Millis, Nanos, SimTime};

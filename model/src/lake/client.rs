@@ -29,6 +29,8 @@ pub enum Ask {
     Get(Arc<[Key]>),
     /// To store objects.
     Put(Arc<[Named]>),
+    /// To store a part of an object.
+    Upload(u32),
     /// To delete objects.
     Delete(Arc<[Key]>),
     /// To swap. Once it was sent it is not sent again by itself: it is not idempotent.
@@ -115,6 +117,13 @@ impl LakeClient {
         self.send(now, cx);
         None
     }
+    /// It is needed no more.
+    pub fn hang_up<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+        self.request = None;
+        for (conn, _) in self.lines.iter_mut().filter_map(Option::take) {
+            cx.close(conn);
+        }
+    }
     /// When it wants to run by itself.
     pub fn deadline(&self) -> Option<SimTime> {
         let request = self.request.as_ref()?;
@@ -141,6 +150,7 @@ impl LakeClient {
                     Ask::Load => Lake::Load,
                     Ask::Get(keys) => Lake::Get(Arc::clone(keys)),
                     Ask::Put(objects) => Lake::Put(Arc::clone(objects)),
+                    Ask::Upload(bytes) => Lake::Upload(*bytes),
                     Ask::Delete(keys) => Lake::Delete(Arc::clone(keys)),
                     Ask::Swap(swap) => Lake::Swap(swap.clone()),
                 };

@@ -30,6 +30,8 @@ pub enum Lake {
     Got(Arc<[Named]>),
     /// To the object store: store these.
     Put(Arc<[Named]>),
+    /// To the object store: a part of an object that means nothing here, of so many bytes (`UploadPart`).
+    Upload(u32),
     /// To the object store: delete these.
     Delete(Arc<[Key]>),
     /// It is done.
@@ -50,6 +52,7 @@ impl Lake {
             Self::Delete(_) => 7,
             Self::Done => 8,
             Self::SlowDown => 9,
+            Self::Upload(_) => 10,
         }
     }
 }
@@ -105,6 +108,7 @@ impl ForeignMessage for LakeMessage {
                 200 + objects.iter().map(|(_, object)| 200 + bytes_of(object)).sum::<u32>()
             }
             Lake::Get(keys) | Lake::Delete(keys) => 200 + 100 * keys.len() as u32,
+            Lake::Upload(bytes) => 200 + bytes,
             // The metadata file is written, and read, as a whole.
             Lake::Loaded(_, metadata) => 2_000 + 400 * metadata.snapshots.len() as u32,
             Lake::Load | Lake::Done | Lake::SlowDown | Lake::Swapped(_) | Lake::Swap(_) => 500,
@@ -123,6 +127,7 @@ impl ForeignMessage for LakeMessage {
             Lake::Got(_) => "objectGot",
             Lake::Put(_) => "PutObject",
             Lake::Delete(_) => "DeleteObjects",
+            Lake::Upload(_) => "UploadPart",
             Lake::Done => "objectsDone",
             Lake::SlowDown => "SlowDown",
         }
@@ -134,6 +139,7 @@ impl ForeignMessage for LakeMessage {
             Lake::Get(keys) | Lake::Delete(keys) => keys.iter().for_each(|key| feed_key(key, chain)),
             Lake::Got(objects) | Lake::Put(objects) => objects.iter().for_each(|named| feed_object(named, chain)),
             Lake::Loaded(pointer, _) => chain.u64(pointer.0),
+            Lake::Upload(bytes) => chain.u32(*bytes),
             Lake::Swapped(result) => chain.u8(u8::from(result.is_ok())),
             Lake::Load | Lake::Swap(_) | Lake::Done | Lake::SlowDown => {}
         }

@@ -50,6 +50,8 @@ pub struct LakeConfig {
     pub throttle: Option<Rate>,
     /// Its memory: bytes that it may use, and how many an object takes in its index.
     pub memory: Option<(u64, u64)>,
+    /// Bytes that a snapshot takes in the metadata file, which each swap writes anew as a whole (2.4).
+    pub metadata_entry: u64,
 }
 
 /// A file of the process.
@@ -231,6 +233,7 @@ impl Lakehouse {
     fn apply<W: From<Foreign>>(&mut self, swap: Swap, cx: &mut Cx<'_, Message, W>) -> Result<(), SwapError> {
         self.catalog.swap(swap, cx.fixes)?;
         let (pointer, metadata) = self.catalog.load();
+        cx.work(self.transfer(self.config.metadata_entry * metadata.snapshots.len() as u64));
         cx.write(POINTER, Foreign::new(LakeFile::Table(pointer, metadata)).into());
         self.show(cx);
         Ok(())
@@ -298,6 +301,7 @@ impl Lakehouse {
         let requests = match what {
             Lake::Get(keys) | Lake::Delete(keys) => keys.len(),
             Lake::Put(objects) => objects.len(),
+            Lake::Upload(_) => 1,
             _ => return None,
         };
         let now = cx.millis();
@@ -312,6 +316,7 @@ impl Lakehouse {
             Lake::Get(keys) => {
                 keys.iter().filter_map(|k| self.objects.get(k).ok()).map(|o| u64::from(bytes_of(o))).sum()
             }
+            Lake::Upload(bytes) => u64::from(*bytes),
             _ => 0,
         };
         cx.work(self.service_time(requests as u64, moved));
@@ -334,6 +339,8 @@ impl Lakehouse {
                 }
                 Some(Lake::Done)
             }
+            // What becomes of it is its owner's affair.
+            Lake::Upload(_) => Some(Lake::Done),
             Lake::Delete(keys) => {
                 for key in keys.iter() {
                     self.objects.delete(key);
@@ -358,8 +365,10 @@ impl Lakehouse {
             over.saturating_mul(100).saturating_mul(STEEPNESS) / cap.max(1)
         });
         let one = one.saturating_add(one.saturating_mul(pressed) / 1_000);
-        let bytes = moved.saturating_mul(1_000_000_000) / self.config.bandwidth.max(1);
-        Nanos(one.saturating_mul(requests).saturating_add(bytes))
+        Nanos(one.saturating_mul(requests).saturating_add(self.transfer(moved).0))
+    }
+    fn transfer(&self, bytes: u64) -> Nanos {
+        Nanos(bytes.saturating_mul(1_000_000_000) / self.config.bandwidth.max(1))
     }
 }
 
@@ -406,6 +415,7 @@ mod tests {
                 bandwidth: 1_000_000,
                 throttle: None,
                 memory: None,
+                metadata_entry: 0,
             };
             let lake = Lakehouse::on(&Arc::new(config), std::iter::empty());
             Self { lake, disk: BTreeMap::new(), fresh: Default::default(), now: 0, shown: Vec::new() }

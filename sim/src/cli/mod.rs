@@ -4,6 +4,7 @@ mod chain;
 mod check;
 mod diff;
 mod digests;
+mod doctor;
 pub mod engine;
 mod explain;
 mod list;
@@ -58,6 +59,8 @@ enum Command {
     Sweep(sweep::Arguments),
     /// Print the digest of every scenario, as snapshots/digests.toml holds them.
     Digests(digests::Arguments),
+    /// Tell what this machine and this build give: speed, memory, and whether the pinned run comes out as recorded.
+    Doctor(doctor::Arguments),
     #[command(hide = true)]
     Chain(chain::Arguments),
 }
@@ -205,6 +208,7 @@ pub fn main() -> Exit {
         Command::Explain(a) => explain::run(&a, &mut out),
         Command::Sweep(a) => sweep::run(&a, &mut out),
         Command::Digests(a) => digests::run(&a, &mut out),
+        Command::Doctor(a) => doctor::run(&a, &mut out),
         Command::Chain(a) => chain::run(&a, &mut out),
     };
     let result = result.and_then(|exit| Ok(out.flush().map(|()| exit)?));

@@ -95,6 +95,9 @@ pub struct Kept {
     pub bad: u64,
     /// In order of rules, then of time.
     pub alerts: Vec<Alert>,
+    /// How old, in ms, all but one of a hundred were at most when they were first there: of the events sent in the first eighth
+    /// of the time in which any were, and in the last. One that was never there is as old as it can be known to be.
+    pub p99: [u64; 2],
 }
 
 /// The law.
@@ -127,25 +130,41 @@ impl FreshnessLaw {
     }
     /// What became of each objective.
     pub fn settle(&self, end: &Evidence<'_>) -> Vec<(&Objective, Kept)> {
+        let end_ms = end.now.millis().0 as u64;
         let all = self.objectives.iter().zip(&self.first);
         all.map(|(objective, first)| {
             let expected = |sent: &Sent| {
                 let is_held_back = sent.flags & (Sent::POISON | Sent::RESENT) != 0;
                 objective.direct.contains(&sent.topic) || objective.through.contains(&sent.topic) && !is_held_back
             };
-            let mut decisions = Vec::new();
+            let (mut decisions, mut ages) = (Vec::new(), Vec::new());
             for (ghost, sent) in end.ledger.iter().enumerate().filter(|(_, sent)| expected(sent)) {
                 let due = u64::from(sent.at_ms) + u64::from(objective.within_ms);
                 let seen = first.get(ghost).and_then(|at| at.checked_sub(1)).map(u64::from);
+                let at = u64::from(sent.at_ms);
+                ages.push((at, seen.unwrap_or(end_ms).saturating_sub(at)));
                 match seen {
                     Some(seen) if seen <= due => decisions.push((seen, false)),
                     _ => decisions.push((due, true)),
                 }
             }
-            (objective, objective.kept(decisions, end.now.millis().0 as u64))
+            (objective, Kept { p99: eighths(&ages), ..objective.kept(decisions, end_ms) })
         })
         .collect()
     }
+}
+
+/// The age that 99 of 100 events do not exceed, of those sent in the first and in the last eighth of the time: `ages` are times
+/// with ages, in any order.
+fn eighths(ages: &[(u64, u64)]) -> [u64; 2] {
+    let times = ages.iter().map(|(at, _)| *at);
+    let (Some(from), Some(to)) = (times.clone().min(), times.max()) else { return [0; 2] };
+    let eighth = (to - from) / 8;
+    [from..=from + eighth, to - eighth..=to].map(|span| {
+        let mut all: Vec<u64> = ages.iter().filter(|(at, _)| span.contains(at)).map(|(_, age)| *age).collect();
+        all.sort_unstable();
+        all[(all.len() * 99).div_ceil(100) - 1]
+    })
 }
 
 impl Objective {
@@ -245,6 +264,16 @@ mod tests {
         let kept = objective(5_000).kept(all, 9_000_000);
         assert!(fired(&kept, Rule::ALL[0]).is_empty() && fired(&kept, Rule::ALL[1]).is_empty());
         assert_eq!(fired(&kept, Rule::ALL[2]).len(), 1);
+    }
+
+    #[test]
+    fn the_first_and_the_last_eighth_have_a_percentile_each() {
+        let mut ages: Vec<_> = (0..=800).map(|at| (at, 5)).collect();
+        assert_eq!(eighths(&ages), [5, 5]);
+        // Of 101 events one may be older; of the last, two are.
+        (ages[0].1, ages[799].1, ages[800].1, ages[400].1) = (9, 8, 9, 99);
+        assert_eq!(eighths(&ages), [5, 8]);
+        assert_eq!(eighths(&[]), [0, 0]);
     }
 
     #[test]

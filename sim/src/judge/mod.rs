@@ -12,6 +12,7 @@
 //! | sequences | `sequences.rs` | I-20, I-21, P-6, P-9 over the final logs |
 //! | aggregate, placement | `aggregates/` | windows, late output and open windows hold each event once; on-time events in windows, late ones in the late output |
 //! | results | `results/` | state, sink, reader: which of the three exactly-onces a job kept; with money: expected and billed |
+//! | (no law) | `marking.rs` | rules that mark windows as approximate, by what an operator sees, against what their windows lack |
 //! | freshness | `freshness.rs` | how old events are where somebody looks, against objectives; when their burn rates would have alerted |
 //! | liveness | `liveness.rs` | after the last fault: every send is decided, every reader is at the end, high watermarks have caught up |
 //! | states | `transactions/states.rs` | I-26, I-31: the log of a transactional id moves along the edges, its epoch never back |
@@ -40,6 +41,7 @@ mod journey;
 mod layer;
 mod ledger;
 mod liveness;
+mod marking;
 mod members;
 mod order;
 mod pins;
@@ -51,7 +53,7 @@ mod stored;
 mod tally;
 mod transactions;
 
-pub use aggregates::{AggregatePlan, Checked, Guarantee, LateOutput, Placed, Shape, What};
+pub use aggregates::{AggregatePlan, Checked, Guarantee, LateOutput, Placed, Shape, What, WindowPlaced};
 pub use by_event::{ByEvent, Events};
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
@@ -67,6 +69,7 @@ pub use journey::{Journey, Place, Taken};
 pub use layer::{LayerCount, LayerLaw};
 pub use ledger::{Ledger, Sent};
 pub use liveness::LivenessLaw;
+pub use marking::{Marked, MarkingRule, Markings, Marks};
 pub use members::{Made, Members};
 pub use order::OrderLaw;
 pub use pins::Pins;
@@ -198,6 +201,8 @@ pub struct Judge {
     pub results: ResultLaw,
     /// How fresh events are.
     pub freshness: FreshnessLaw,
+    /// Rules that mark windows as approximate.
+    pub markings: Markings,
     /// Liveness.
     pub liveness: LivenessLaw,
     /// Rules that excuse a loss or a duplicate.
@@ -231,6 +236,7 @@ impl Judge {
             sequences: SequenceLaw,
             results: ResultLaw::default(),
             freshness: FreshnessLaw::default(),
+            markings: Markings::default(),
             liveness: LivenessLaw::default(),
             excuses: Excuses::default(),
             stalls: Stalls::new(cast),
@@ -319,6 +325,7 @@ impl Observer for Judge {
         }
         self.results.shown(shown);
         self.freshness.shown(at, shown, &self.ledger);
+        self.markings.shown(at, shown);
         self.stalls.decided(at, shown, &self.ledger);
         self.tally.shown(at, process, shown);
     }

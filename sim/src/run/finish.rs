@@ -6,14 +6,15 @@ use super::{Run, evidence};
 use crate::cli::reproduce;
 use crate::host::Host;
 use crate::judge::{
-    Account, Alert, Billing, CAUSES, Checked, Evidence, Findings, Kept, LayerCount, Placed, Results, Scopes, Severity,
-    Stalls, Wrong,
+    Account, Alert, Billing, CAUSES, Checked, Evidence, Findings, Kept, LayerCount, Marked, Markings, Marks, Placed,
+    Results, Scopes, Severity, Stalls, Wrong,
 };
 use crate::scenario::Loaded;
 use crate::scenario::data::Workload;
 use crate::show::outcome::{
-    Aborts, Aggregate, BurnAlert, Check, Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, ObjectiveKept,
-    Outcome, Producer, Restart, SCHEMA, Scope, Stall, Transactions, Value, Verdict, Violation, Work, WrongResult,
+    Aborts, Aggregate, BurnAlert, Check, Expected, FaultDone, Freshness, Job, Layer, Ledger, Liveness, Marking,
+    ObjectiveKept, Outcome, Producer, Restart, SCHEMA, Scope, Stall, Transactions, Value, Verdict, Violation, Work,
+    WrongResult,
 };
 use crate::world::Digest;
 use model::actor::Actor;
@@ -79,6 +80,7 @@ pub fn finish(run: &mut Run, loaded: &Loaded, host: Host) -> Finished {
         liveness: liveness(run, &findings),
         freshness_ms: freshness(run),
         objectives: kept.iter().map(|(name, kept)| (name.clone(), objective(run, kept))).collect(),
+        markings: markings(run, &judge.markings, &results),
         faults: run
             .faults()
             .log()
@@ -387,6 +389,29 @@ fn freshness(run: &Run) -> BTreeMap<String, Freshness> {
     let stores = stores.map(|(name, n)| (name.to_owned(), of(run.seen.stored.get(&n).unwrap_or(&none), &apart)));
     readers.chain(stores).collect()
 }
+fn markings(run: &Run, markings: &Markings, results: &Results) -> BTreeMap<String, Marking> {
+    let now = run.world.now();
+    let jobs = (0..run.scenario.jobs.len() as u16).flat_map(|job| run.seen.judge.jobs.of(job).downtimes);
+    let restarts: Vec<_> = jobs.map(|d| d.at.millis().0..d.until.unwrap_or(now).millis().0).collect();
+    let all = markings.settle(|name| results.placed.get(name), &restarts);
+    let per_cent = |part: u64, of: u64| (part * 100).checked_div(of).unwrap_or(100);
+    let one = |m: Marks| {
+        let [all, restarts, old, late] = m.marked;
+        let by = [("restarts", restarts), ("old", old), ("late", late)];
+        Marking {
+            windows: m.windows,
+            wrong: m.wrong,
+            marked: all.windows,
+            right: all.right,
+            precision: per_cent(all.right, all.windows),
+            recall: per_cent(all.right, m.wrong),
+            displaced: m.displaced,
+            displaced_marked: m.displaced_marked,
+            by: by.map(|(name, Marked { windows, right })| (name.to_owned(), [windows, right])).into(),
+        }
+    };
+    all.into_iter().map(|(name, marks)| (name.to_owned(), one(marks))).collect()
+}
 fn objective(run: &Run, kept: &Kept) -> ObjectiveKept {
     // Times count from the run's own zero, as all do in an outcome.
     let own = |ms: u64| ms.saturating_sub(run.origin.millis().0 as u64);
@@ -403,6 +428,8 @@ fn objective(run: &Run, kept: &Kept) -> ObjectiveKept {
         alerts: kept.alerts.iter().map(alert).collect(),
         pages: many(Severity::Page),
         tickets: many(Severity::Ticket),
+        first_eighth_p99_ms: kept.p99[0],
+        last_eighth_p99_ms: kept.p99[1],
     }
 }
 fn violations(findings: &Findings, ms: &impl Fn(SimTime) -> u64) -> Vec<Violation> {

@@ -15,7 +15,8 @@ use model::flink::kafka::DeliveryGuarantee;
 use model::flink::key_groups::default_max_parallelism;
 use model::flink::restart::RestartStrategy;
 use model::flink::runtime::graph::{
-    Chained, Checkpointing, Exchange, JobEdge, JobGraph, Kind, SinkConfig, SourceConfig, UpsertConfig, Vertex,
+    Chained, CheckpointStorage, Checkpointing, Exchange, JobEdge, JobGraph, Kind, SinkConfig, SourceConfig,
+    UpsertConfig, Vertex,
 };
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{self, JobManagerConfig, Resume, Submission};
@@ -24,6 +25,7 @@ use model::flink::runtime::task_manager::TaskManagerConfig;
 use model::kafka::client::java_consumer::TopicHashes;
 use model::kafka::txn_messages::TransactionalId;
 use model::keyed_table::{KeyedTableConfig, SQL};
+use model::lake::LakeClientConfig;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -123,7 +125,7 @@ fn graph(job: &Job, scenario: &Scenario, bootstrap: &Arc<[Addr]>, stage: &Stage)
     let mut graph = JobGraph {
         vertices: Vec::new(),
         edges: Vec::new(),
-        checkpointing: checkpointing(c),
+        checkpointing: checkpointing(c, job.checkpoints.map(|lake| super::stores::lake_client(lake, stage))),
         restart: restart(c),
         buffer_timeout: nanos(c.ms("execution.buffer-timeout.interval")),
     };
@@ -266,7 +268,7 @@ fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>,
     }
 }
 
-fn checkpointing(c: &Config) -> Option<Checkpointing> {
+fn checkpointing(c: &Config, objects: Option<LakeClientConfig>) -> Option<Checkpointing> {
     let interval = c.ms("execution.checkpointing.interval");
     if interval == Millis::ZERO {
         return None;
@@ -280,17 +282,24 @@ fn checkpointing(c: &Config) -> Option<Checkpointing> {
         after_finish: c.flag("execution.checkpointing.checkpoints-after-tasks-finish"),
         ..CheckpointConfig::every(interval)
     };
-    Some(match c.word("execution.checkpointing.mode") {
-        "AT_LEAST_ONCE" => Checkpointing { config, mode: Mode::AtLeastOnce, barriers: BarrierKind::AtLeastOnce },
+    let storage = objects.map(|client| CheckpointStorage {
+        client,
+        part: c.int("s3.upload.min.part.size") as u32,
+        inline: c.int("execution.checkpointing.data-inline-threshold") as u32,
+        incremental: c.flag("execution.checkpointing.incremental"),
+    });
+    let (mode, barriers) = match c.word("execution.checkpointing.mode") {
+        "AT_LEAST_ONCE" => (Mode::AtLeastOnce, BarrierKind::AtLeastOnce),
         _ if c.flag("execution.checkpointing.unaligned.enabled") => {
             let barriers = match c.ms("execution.checkpointing.aligned-checkpoint-timeout") {
                 Millis::ZERO => BarrierKind::Unaligned,
                 timeout => BarrierKind::Timeoutable(timeout),
             };
-            Checkpointing { config, mode: Mode::Alternating, barriers }
+            (Mode::Alternating, barriers)
         }
-        _ => Checkpointing { config, mode: Mode::Aligned, barriers: BarrierKind::Aligned },
-    })
+        _ => (Mode::Aligned, BarrierKind::Aligned),
+    };
+    Some(Checkpointing { config, mode, barriers, storage })
 }
 fn restart(c: &Config) -> RestartStrategy {
     let key = |strategy: &str, name: &str| format!("restart-strategy.{strategy}.{name}");

@@ -29,14 +29,14 @@ pub use stage::Stage;
 pub use why::{Displaced, Explained};
 
 use crate::host::Drive;
-use crate::judge::{Cast, FreshnessLaw, Judge, ResultLaw, Sent, TopicInfo};
+use crate::judge::{Cast, FreshnessLaw, Judge, Markings, ResultLaw, Sent, TopicInfo};
 use crate::scenario::data::{Fault as Planned, Scenario, When};
 use crate::workload::{LineError, Source, instance_of};
 use crate::world::{CrashPoint, Fault, Lifecycle, Recorder, World};
 use build::Built;
 use faults::FaultEngine;
 use model::actor::Actor;
-use model::app::{APP, Planned as Send};
+use model::app::{APP, EPOCH, Planned as Send};
 use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime, TopicId};
 use model::registry::payload;
 use std::sync::Arc;
@@ -147,6 +147,7 @@ impl Run {
         let mut judge = Judge::new(&cast, &topics);
         judge.results = ResultLaw::new(plan);
         judge.freshness = FreshnessLaw::new(scenario.objectives.clone());
+        judge.markings = Markings::new(scenario.markings.clone());
         let mut run = Self {
             scenario: Arc::clone(scenario),
             seed,
@@ -298,6 +299,7 @@ impl Run {
         self.faults = engine.starting_at(self.origin);
         self.seen.begin(self.faults.watcher());
         self.next_look = self.origin;
+        self.seen.judge.markings.begin(EPOCH.0, self.origin);
         if self.seen.judge.results.has_sinks() {
             let first = self.feeds.iter().filter_map(|f| f.next.as_ref()).min_by_key(|n| n.at);
             let origin = self.origin.millis().0;

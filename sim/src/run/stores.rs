@@ -141,18 +141,19 @@ fn lake_config(lake: &Lake, number: u16) -> LakeConfig {
         bandwidth: lake.bandwidth,
         throttle: lake.requests_per_second.map(|n| Rate { per_second: n, burst: n }),
         memory: lake.memory,
+        metadata_entry: lake.metadata_entry,
     }
+}
+/// How a lake is reached.
+pub(super) fn lake_client(lake: usize, stage: &Stage) -> LakeClientConfig {
+    let process = stage.lakes[lake];
+    let (catalog, objects) = (Addr { process, port: CATALOG }, Addr { process, port: OBJECTS });
+    LakeClientConfig { catalog, objects, timeout: PATIENCE, retries: 5 }
 }
 /// A sink of a job that appends to an Iceberg table.
 pub(super) fn lake_sink(job: &Job, lake: usize, scenario: &Scenario, stage: &Stage) -> LakeSinkConfig {
-    let process = stage.lakes[lake];
     LakeSinkConfig {
-        client: LakeClientConfig {
-            catalog: Addr { process, port: CATALOG },
-            objects: Addr { process, port: OBJECTS },
-            timeout: PATIENCE,
-            retries: 5,
-        },
+        client: lake_client(lake, stage),
         v2: job.config.flag("table.exec.iceberg.use-v2-sink"),
         // Operators of different jobs with one uid: a job that resumes another finds its state by it.
         operator: lake as u64 + 1,

@@ -6,7 +6,7 @@ use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
-use crate::judge::Objective;
+use crate::judge::{MarkingRule, Objective};
 use model::app::{Gateway, Shopping};
 use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, SwapOutcome, TopicId, TopicPartition};
 use serde_json::Value as Json;
@@ -64,6 +64,8 @@ pub struct Scenario {
     pub expectations: Vec<Expectation>,
     /// How fresh events must be.
     pub objectives: Vec<Objective>,
+    /// Rules that mark windows.
+    pub markings: Vec<MarkingRule>,
     /// Prefixes of transactional ids that programs make up while they run.
     pub made_up_ids: Vec<Arc<str>>,
     /// The Flink cluster, if there are jobs.

@@ -46,6 +46,8 @@ pub struct Job {
     pub resumes: Option<(usize, bool)>,
     /// Under whose id it runs, by place in [`Scenario::jobs`](super::data::Scenario::jobs).
     pub same_id_as: Option<usize>,
+    /// Whose object store keeps its checkpoints, by place in [`Scenario::lakes`](super::data::Scenario::lakes).
+    pub checkpoints: Option<usize>,
     /// Its graph.
     pub nodes: Vec<JobNode>,
 }

@@ -73,4 +73,6 @@ pub struct Lake {
     pub requests_per_second: Option<u32>,
     /// Memory, and what an object takes of it.
     pub memory: Option<(u64, u64)>,
+    /// Bytes of a snapshot in its metadata file.
+    pub metadata_entry: u64,
 }

@@ -8,7 +8,7 @@ pub use super::raw_job::{
     Call, Flink, Generator, Job, JobOperator, JobSink, JobSource, OperatorKind, ResumedState, Table,
 };
 pub use super::raw_keys::{ConsumerKeys, FeatureKeys, ProducerKeys, ServerKeys, Settings, TopicKeys};
-use super::raw_objective::Objective;
+use super::raw_objective::{Marking, Objective};
 pub use super::raw_store::{ClickHouse, ClickHouseTable, Lake, TableEngine, TableView};
 use super::units::{Draw, Duration, Rate, Share, Size};
 use model::base::Nanos;
@@ -89,6 +89,9 @@ pub struct Raw {
     /// How fresh events must be where somebody looks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<Objective>,
+    /// Rules that mark windows as approximate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub markings: Vec<Marking>,
     /// What goes wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,

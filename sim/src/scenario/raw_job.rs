@@ -44,6 +44,10 @@ pub struct Job {
     /// The job with whose newest retained checkpoint or savepoint it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<Resumes>,
+    /// The lake whose object store keeps its checkpoints (`execution.checkpointing.dir`): a task's state is there before the task
+    /// acknowledges. Without, it is kept at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<String>,
     /// What it reads.
     pub sources: Vec<JobSource>,
     /// What happens in between.
@@ -233,6 +237,9 @@ pub struct JobOperator {
     /// How long state is kept: of a join in event time; of a deduplication in processing time, for ever if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
+    /// Of a deduplication: what a key and its value take in a checkpoint; 17 bytes if not given, a number, a flag and a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<Size>,
     /// Length of a window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Duration>,

@@ -32,3 +32,36 @@ const fn period() -> Duration {
 const fn one() -> u32 {
     1
 }
+
+/// A rule that marks windows as approximate, from what an operator can see: restarts of jobs, how old events were when a table
+/// showed them, what stands in the late output. The outcome says how right it was.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Marking {
+    /// Its name in the outcome.
+    pub name: String,
+    /// The sink of the windows, which do not overlap.
+    pub aggregate: String,
+    /// Where somebody sees the events: a reader, an Iceberg table, a table of ClickHouse.
+    pub events: String,
+    /// Where somebody sees the late output: the same.
+    pub late: String,
+    /// An event that is shown so long after its time is old.
+    #[serde(default = "old")]
+    pub old: Duration,
+    /// A window is marked if more than this share of its events are old, or late.
+    #[serde(default = "some")]
+    pub share: Share,
+    /// How far around a restart windows are marked.
+    #[serde(default = "margin")]
+    pub margin: Duration,
+}
+const fn old() -> Duration {
+    Duration(Nanos::secs(15))
+}
+const fn some() -> Share {
+    Share(50_000)
+}
+const fn margin() -> Duration {
+    Duration(Nanos::secs(10))
+}

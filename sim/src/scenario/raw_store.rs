@@ -140,6 +140,12 @@ pub struct Lake {
     /// Memory that the index takes for an object.
     #[serde(default = "index_entry")]
     pub index_entry: Size,
+    /// Bytes that a snapshot takes in the table's metadata file, which each commit writes anew as a whole.
+    #[serde(default = "metadata_entry")]
+    pub metadata_entry: Size,
+}
+const fn metadata_entry() -> Size {
+    Size(0)
 }
 const fn catalog_request() -> Duration {
     Duration(Nanos::millis(10))

@@ -83,6 +83,9 @@ pub struct Outcome {
     /// What became of objectives of freshness, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub objectives: BTreeMap<String, ObjectiveKept>,
+    /// How right rules were that mark windows, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub markings: BTreeMap<String, Marking>,
     /// Faults as they happened.
     pub faults: Vec<FaultDone>,
     /// Findings of laws that no rule of the real product excuses.
@@ -108,6 +111,32 @@ pub struct ObjectiveKept {
     pub pages: u64,
     /// Of these, tickets.
     pub tickets: u64,
+    /// 99th percentile of age when first there, in ms, of events sent in the first eighth of the time.
+    pub first_eighth_p99_ms: u64,
+    /// The same of the last eighth.
+    pub last_eighth_p99_ms: u64,
+}
+/// How right a rule was that marks windows as approximate by what an operator can see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Marking {
+    /// Windows that events on time belong to.
+    pub windows: u64,
+    /// Windows that lack an event which was on time.
+    pub wrong: u64,
+    /// Windows that the rule marks.
+    pub marked: u64,
+    /// Of these, wrong ones.
+    pub right: u64,
+    /// Per cent of the marked windows that are wrong; 100 if none is marked.
+    pub precision: u64,
+    /// Per cent of the wrong windows that are marked; 100 if none is wrong.
+    pub recall: u64,
+    /// On-time events that their windows lack.
+    pub displaced: u64,
+    /// Of these, in windows that are marked.
+    pub displaced_marked: u64,
+    /// Windows marked by each signal, and how many of them are wrong.
+    pub by: BTreeMap<String, [u64; 2]>,
 }
 /// A time in which an alert on a burn rate fired.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -91,6 +91,7 @@ pub fn graph(first: Vec<Chained>, key: KeyColumn, second: Vec<Chained>, parallel
             config: CheckpointConfig::every(Millis::secs(5)),
             mode: Mode::Aligned,
             barriers: BarrierKind::Aligned,
+            storage: None,
         }),
         restart: RestartStrategy::EXPONENTIAL,
         buffer_timeout: Nanos::millis(100),

@@ -1,5 +1,6 @@
 //! Defects of event time and windows, each put back alone where it bites: by which law it is found. Some make a wrong
 //! watermark, by which operators then judge as they should: no law sees that, the scenario's expectations do.
+//! And those of the stores at the edge, in [`STORES`].
 
 use crate::work::{SEEDS, over, scenario};
 use sim::show::outcome::Verdict;
@@ -27,10 +28,33 @@ const CASES: &[Case] = &[
     ("least-split-counts", "time/watermark-ignores-silent-splits", None),
 ];
 
+/// Stores, Flink's sinks of them, and its commits of offsets. What a table lacks or doubles under the product's own rules is in
+/// its layer, for an expectation to hold; a table that cannot be read is a job that never runs again.
+const STORES: &[Case] = &[
+    ("unknown-commit-keeps-files", "clickstream/iceberg-commit-landed-but-unknown", Some("liveness")),
+    ("restored-keep-job-id", "clickstream/iceberg-stop-and-resume", Some("liveness")),
+    ("stop-ends-no-input", "clickstream/iceberg-stop-and-resume", None),
+    ("catalog-compares", "clickstream/iceberg-maintained-while-committing", None),
+    ("offsets-after-insert", "clickstream/insert-error-still-commits", Some("stored")),
+    ("failed-insert-repeated", "clickstream/insert-error-still-commits", Some("stored")),
+    ("no-offset-is-success", "clickstream/platform", Some("liveness")),
+    ("target-key-of-source-block", "clickstream/view-aggregates-look-identical", None),
+    ("whole-block-key", "clickstream/view-aggregates-look-identical", None),
+    ("commit-looks-up-again", "clickstream/offset-commits-stop-after-broker-loss", None),
+];
+
 #[test]
 fn each_defect_is_found_where_it_bites() {
+    found(CASES);
+}
+#[test]
+fn each_defect_of_a_store_is_found_where_it_bites() {
+    found(STORES);
+}
+
+fn found(cases: &[Case]) {
     let mut wrong = Vec::new();
-    for (bit, name, law) in CASES {
+    for (bit, name, law) in cases {
         let sound = over(&scenario(name, &[]), &SEEDS);
         let cleared = format!("cleared-fixes=[\"{bit}\"]");
         let defective = over(&scenario(name, &[&cleared]), &SEEDS);

@@ -1,45 +1,40 @@
 //! Keep-first deduplication of SQL: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1` (flink.md 6).
 
 use super::RowKind;
-use crate::base::SharedMap;
+use crate::base::KeyMap;
+use std::hash::Hash;
 
 /// The first row of each key. State without any watermark: it survives a restore as it is, and late rows take part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct KeepFirst<K, T> {
     by_event_time: bool,
     /// `table.exec.state.ttl`: an entry of this age is none (D5: on create and write, never returned when expired).
     ttl: Option<i64>,
-    first: SharedMap<K, (i64, T)>,
+    first: KeyMap<K, (i64, T)>,
 }
-impl<K: Ord + Copy, T: Copy> KeepFirst<K, T> {
+impl<K: Hash + Ord + Clone, T: Copy> KeepFirst<K, T> {
     /// Ordered by event time, where a row that is earlier takes the place of the first; or by processing time, where the first
     /// to come stays.
     pub fn new(by_event_time: bool) -> Self {
-        Self { by_event_time, ttl: None, first: SharedMap::default() }
+        Self { by_event_time, ttl: None, first: KeyMap::new() }
     }
     /// Ordered by processing time, with a time to live from a key's first row on, and what a snapshot had kept.
     pub fn by_processing_time(ttl: Option<i64>, kept: impl Iterator<Item = (K, i64, T)>) -> Self {
-        Self { by_event_time: false, ttl, first: kept.map(|(key, at, row)| (key, (at, row))).collect() }
-    }
-    /// Keys that have not expired, each with the time of its first row, for a snapshot. Expired ones go with it; Flink's heap
-    /// state drops them piece by piece in the background, which nothing but its size shows.
-    pub fn live(&self, now: i64) -> SharedMap<K, (i64, T)> {
-        let mut live = self.first.clone();
-        if let Some(ttl) = self.ttl {
-            live.retain(|_, (at, _)| at.saturating_add(ttl) > now);
-        }
-        live
+        let mut first = KeyMap::new();
+        kept.for_each(|(key, at, row)| _ = first.insert(key, (at, row)));
+        Self { by_event_time: false, ttl, first }
     }
     /// A row of a key.
     pub fn row(&mut self, key: K, time: i64, row: T) -> [Option<(RowKind, T)>; 2] {
-        let live = |at: i64| self.ttl.is_none_or(|ttl| at.saturating_add(ttl) > time);
-        match self.first.get(key).filter(|(at, _)| live(*at)) {
+        let ttl = self.ttl;
+        let live = |at: i64| ttl.is_none_or(|ttl| at.saturating_add(ttl) > time);
+        match self.first.get_mut(&key).filter(|(at, _)| live(*at)) {
             None => {
                 self.first.insert(key, (time, row));
                 [Some((RowKind::Insert, row)), None]
             }
-            Some((first, before)) if self.by_event_time && time < first => {
-                self.first.insert(key, (time, row));
+            Some(first) if self.by_event_time && time < first.0 => {
+                let (_, before) = std::mem::replace(first, (time, row));
                 [Some((RowKind::UpdateBefore, before)), Some((RowKind::UpdateAfter, row))]
             }
             Some(_) => [None, None],

@@ -248,6 +248,21 @@ pub struct Checkpointing {
     pub mode: Mode,
     /// What their barriers demand.
     pub barriers: BarrierKind,
+    /// Where state is kept; without, nothing is uploaded.
+    pub storage: Option<CheckpointStorage>,
+}
+
+/// An object store for checkpoints (`execution.checkpointing.dir`).
+#[derive(Clone, Copy, Debug)]
+pub struct CheckpointStorage {
+    /// Where it is.
+    pub client: crate::lake::LakeClientConfig,
+    /// `s3.upload.min.part.size`.
+    pub part: u32,
+    /// `execution.checkpointing.data-inline-threshold`.
+    pub inline: u32,
+    /// `execution.checkpointing.incremental`: what a completed checkpoint has is not uploaded again.
+    pub incremental: bool,
 }
 
 /// A job.

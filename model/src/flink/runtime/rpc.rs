@@ -115,8 +115,9 @@ pub enum Note {
     SlotAvailable(ResourceId, JobId, u16),
     /// To a TaskManager: another JobManager leads from now on, and this is it.
     Leader,
-    /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`).
-    Acknowledge(AttemptId, CheckpointId, State),
+    /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`); of so many bytes, or handles in their place,
+    /// the call consists.
+    Acknowledge(AttemptId, CheckpointId, State, u32),
     /// A task to its JobMaster: it has not (`declineCheckpoint`).
     Decline(AttemptId, CheckpointId, Reason),
     /// A JobMaster to a task: the checkpoint is complete (`notifyCheckpointComplete`, N1).
@@ -259,7 +260,7 @@ impl ForeignMessage for Rpc {
         match self {
             Self::Ask { call: Call::Submit(_), .. } => 8_192,
             Self::Ask { .. } => 400,
-            Self::Tell(Note::Acknowledge(_, _, state)) => 300 + state.bytes(),
+            Self::Tell(Note::Acknowledge(_, _, _, bytes)) => 300 + bytes,
             Self::Answer { .. } | Self::Tell(_) => 200,
             Self::Data(Data::Buffer(_, buffer)) => 40 + element::bytes(buffer),
             Self::Data(_) => 60,
@@ -367,7 +368,7 @@ impl Feed for Note {
                 chain.u32(u32::from(*slot));
             }
             Self::Leader => {}
-            Self::Acknowledge(attempt, id, state) => {
+            Self::Acknowledge(attempt, id, state, _) => {
                 attempt.feed(chain);
                 id.feed(chain);
                 state.feed(chain);

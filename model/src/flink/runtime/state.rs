@@ -58,16 +58,11 @@ pub enum Snapshot {
 /// Shared, for it travels and stays.
 pub type State = Arc<Snapshot>;
 
-impl Snapshot {
-    /// Bytes on the wire and in the checkpoint, about.
-    pub fn bytes(&self) -> u32 {
-        match self {
-            Self::Task(operators) => operators.iter().map(OperatorState::bytes).sum(),
-            Self::Enumerator(assigned) => 40 * assigned.len() as u32,
-        }
-    }
-}
 impl OperatorState {
+    /// Bytes that its attempt has ever added to it, where state is only added to.
+    pub fn written(&self) -> Option<u64> {
+        if let Self::Keyed(state) = self { state.written() } else { None }
+    }
     /// Bytes in the checkpoint, about.
     pub fn bytes(&self) -> u32 {
         match self {

@@ -404,6 +404,7 @@ impl TaskManager {
         let port = task.port;
         self.deadlines.remove(port);
         let turn = task.turn(cx);
+        task.start_uploads(cx);
         let deadline = task.deadline(cx);
         self.ship(place, cx);
         self.give_credit(place, cx);

@@ -128,6 +128,16 @@ impl What {
     }
 }
 
+/// What one window lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowPlaced {
+    /// Its beginning, ms.
+    pub from: i64,
+    /// Events of it that were on time.
+    pub on_time: u64,
+    /// Of these, such as are not in it, and are in no window that is open.
+    pub displaced: u64,
+}
 /// Where events stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
@@ -163,6 +173,8 @@ pub struct Placed {
     pub findings: Vec<(u32, What)>,
     /// Of those events, the end of the last window that each belongs to.
     pub ends: BTreeMap<u32, i64>,
+    /// Windows that do not overlap, by their end.
+    pub windows: BTreeMap<i64, WindowPlaced>,
     /// Findings by the rule that accounts for them; [`Placed::UNACCOUNTED`] of the rest.
     pub by_rule: BTreeMap<&'static str, u64>,
 }
@@ -255,6 +267,16 @@ pub fn settle(history: &History) -> Placed {
                 placed.late_in_windows += u64::from(wrong);
                 find(wrong && !sessions, What::LateInWindow, &mut placed);
             }
+        }
+        if let Shape::Sliding { size, slide, .. } = history.shape
+            && size == slide
+        {
+            let end = history.shape.over(reached.time) + 1;
+            let window = placed.windows.entry(end).or_default();
+            window.from = end - size;
+            window.on_time += u64::from(!reached.late);
+            window.displaced +=
+                u64::from(ends.is_empty() && !open && !reached.late && !(reached.doubtful && late == 0));
         }
         let of = |held: &(u32, i64)| ends.iter().filter(|other| *other == held).count() as u64;
         let overlapping = history.shape.overlaps();

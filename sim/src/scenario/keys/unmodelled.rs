@@ -117,7 +117,7 @@ const FLINK_CLUSTER: &str = "high-availability.storageDir high-availability.clus
 const FLINK_JOB: &str = "pipeline.name pipeline.operator-chaining.enabled pipeline.object-reuse
     pipeline.watermark-alignment.allow-unaligned-source-splits execution.runtime-mode
     execution.checkpointing.dir execution.checkpointing.savepoint-dir
-    execution.checkpointing.incremental execution.checkpointing.interval-during-backlog state.backend.type
+    execution.checkpointing.interval-during-backlog state.backend.type
     state.checkpoints.dir state.savepoints.dir table.exec.state.ttl
     table.exec.mini-batch.enabled";
 const FLINK_SOURCE: &str = "partition.discovery.interval.ms client.id.prefix register.consumer.metrics

@@ -145,7 +145,17 @@ impl Resolver<'_> {
                 }
                 found
             });
-            list.push(Job { name: job.name.clone(), config, starts: job.starts, resumes, same_id_as, nodes: graph });
+            let checkpoints = job.checkpoints.as_ref().and_then(|lake| {
+                let found = names.lakes.iter().position(|name| name == lake);
+                if found.is_none() {
+                    let path = [Key("jobs"), Item(i), Key("checkpoints")];
+                    let problem = Problem::at(self.place(&path), format!("there is no lake `{lake}`"));
+                    self.problems.push(problem.nearest(lake, names.lakes.iter().map(String::as_str)));
+                }
+                found
+            });
+            let name = job.name.clone();
+            list.push(Job { name, config, starts: job.starts, resumes, same_id_as, checkpoints, nodes: graph });
         }
         // What is wrong with a sink that names it has been said there.
         let named = |table: &str| {
@@ -353,7 +363,8 @@ impl Resolver<'_> {
             }
             (OperatorKind::Deduplicate, Some(key)) => {
                 let ttl = o.ttl.map(|t| ms(t.0));
-                (OperatorConfig::Deduplicate(DeduplicateConfig { key, ttl }), columns.clone())
+                let entry = o.entry.map_or(17, |entry| u32::try_from(entry.0).unwrap_or(u32::MAX));
+                (OperatorConfig::Deduplicate(DeduplicateConfig { key, ttl, entry }), columns.clone())
             }
             (OperatorKind::SqlWindow, Some(key)) => self.sql_window(&root, o, key, columns, config)?,
             (OperatorKind::LateFilter, _) => {
@@ -381,13 +392,14 @@ impl Resolver<'_> {
     /// Keys that an operator of this kind does not have.
     fn fitting(&mut self, root: &[At<'_>], o: &JobOperator) {
         use OperatorKind::{Deduplicate, Filter, Join, LateFilter, Map, SqlWindow, Window};
-        let fits: [(&str, bool, &[OperatorKind]); 13] = [
+        let fits: [(&str, bool, &[OperatorKind]); 14] = [
             ("key", o.key.is_some(), &[Join, Window, Deduplicate, SqlWindow]),
             ("where", o.condition.is_some(), &[Filter]),
             ("columns", o.columns.is_some(), &[Map, Join]),
             ("left", o.left.is_some(), &[Join]),
             ("right", o.right.is_some(), &[Join]),
             ("ttl", o.ttl.is_some(), &[Join, Deduplicate]),
+            ("entry", o.entry.is_some(), &[Deduplicate]),
             ("size", o.size.is_some(), &[Window, SqlWindow, LateFilter]),
             ("slide", o.slide.is_some(), &[Window, SqlWindow]),
             ("step", o.step.is_some(), &[SqlWindow]),

@@ -147,6 +147,7 @@ impl Resolver<'_> {
             jobs: &jobs,
         };
         let objectives = self.objectives(&writers);
+        let markings = self.markings(&writers);
         let expectations = self.expectations();
         let hosts = &raw.hosts;
         let costs = Costs {
@@ -177,6 +178,7 @@ impl Resolver<'_> {
             faults,
             expectations,
             objectives,
+            markings,
             made_up_ids: jobs::made_up_prefixes(&jobs),
             flink,
             jobs,
@@ -489,5 +491,6 @@ pub fn known(raw: &Raw) -> Known {
         ("pinned_ms", topics.clone()),
         ("aborted_rows", topics),
         ("objectives", raw.objectives.iter().map(|o| o.name.clone()).collect()),
+        ("markings", raw.markings.iter().map(|m| m.name.clone()).collect()),
     ])
 }

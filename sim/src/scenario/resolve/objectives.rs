@@ -2,10 +2,11 @@
 
 use super::stores::tables;
 use super::{At, Resolver};
-use crate::judge::{Objective, Rule};
+use crate::judge::{MarkingRule, Objective, Rule};
 use crate::scenario::data::{Application, ClickHouse, Gatekeeper, Job, NodeKind, Reader};
 use crate::scenario::problem::{Problem, nearest};
 use crate::scenario::raw::Raw;
+use crate::scenario::units::Duration;
 use At::{Item, Key};
 use model::base::{Layer, TopicId};
 use model::flink::runtime::operator::OperatorConfig;
@@ -95,23 +96,56 @@ fn sources_of(job: &Job, mut from: (usize, bool)) -> Option<&[TopicId]> {
 }
 
 impl Resolver<'_> {
+    fn looked_at(&mut self, writers: &Writers<'_>, path: &[At<'_>], name: &str) -> Option<Looked> {
+        let raw = self.raw;
+        let found = writers.looked_at(name, raw);
+        if found.is_none() {
+            let names = raw.readers.iter().map(|r| &r.name).chain(raw.lakes.iter().map(|l| &l.name));
+            let names: Vec<&str> = names.chain(tables(raw).map(|t| &t.name)).map(String::as_str).collect();
+            let problem = Problem::at(self.place(path), format!("there is no reader and no store `{name}`"));
+            self.problems.push(match nearest(name, names.iter().copied()) {
+                Some(near) => problem.help(format!("did you mean `{near}`?")),
+                None => problem.help(format!("there is {}", names.join(", "))),
+            });
+        }
+        found
+    }
+    /// Rules that mark windows.
+    pub(super) fn markings(&mut self, writers: &Writers<'_>) -> Vec<MarkingRule> {
+        let raw = self.raw;
+        self.unique("markings", raw.markings.iter().map(|m| m.name.as_str()));
+        let mut list = Vec::new();
+        for (i, m) in raw.markings.iter().enumerate() {
+            let path = |key| [Key("markings"), Item(i), Key(key)];
+            let sinks = || raw.jobs.iter().flat_map(|job| job.sinks.iter().map(|sink| sink.name.as_str()));
+            if !sinks().any(|name| name == m.aggregate) {
+                let problem =
+                    Problem::at(self.place(&path("aggregate")), format!("no job has a sink `{}`", m.aggregate));
+                self.problems.push(problem.nearest(&m.aggregate, sinks()));
+            }
+            let events = self.looked_at(writers, &path("events"), &m.events);
+            let late = self.looked_at(writers, &path("late"), &m.late);
+            let (Some((events, _)), Some((late, _))) = (events, late) else { continue };
+            let ms = |d: Duration| (d.0.0 / 1_000_000) as i64;
+            list.push(MarkingRule {
+                name: m.name.clone(),
+                aggregate: m.aggregate.clone(),
+                events,
+                late,
+                old_ms: ms(m.old),
+                share: m.share.0,
+                margin_ms: ms(m.margin),
+            });
+        }
+        list
+    }
     pub(super) fn objectives(&mut self, writers: &Writers<'_>) -> Vec<Objective> {
         let raw = self.raw;
         self.unique("objectives", raw.objectives.iter().map(|o| o.name.as_str()));
         let mut list = Vec::new();
         for (i, o) in raw.objectives.iter().enumerate() {
             let path = |key| [Key("objectives"), Item(i), Key(key)];
-            let Some((layer, origins)) = writers.looked_at(&o.layer, raw) else {
-                let names = raw.readers.iter().map(|r| &r.name).chain(raw.lakes.iter().map(|l| &l.name));
-                let names: Vec<&str> = names.chain(tables(raw).map(|t| &t.name)).map(String::as_str).collect();
-                let what = format!("there is no reader and no store `{}`", o.layer);
-                let problem = Problem::at(self.place(&path("layer")), what);
-                self.problems.push(match nearest(&o.layer, names.iter().copied()) {
-                    Some(near) => problem.help(format!("did you mean `{near}`?")),
-                    None => problem.help(format!("there is {}", names.join(", "))),
-                });
-                continue;
-            };
+            let Some((layer, origins)) = self.looked_at(writers, &path("layer"), &o.layer) else { continue };
             let Some(origins) = origins else {
                 let help = "an objective counts events that were sent: take a layer before rows are joined, filtered or summed up";
                 self.advise(&path("layer"), format!("`{}` is given results, not events", o.layer), help);

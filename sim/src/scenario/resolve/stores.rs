@@ -105,6 +105,7 @@ impl Resolver<'_> {
                 bandwidth: lake.bandwidth.0,
                 requests_per_second: lake.requests_per_second,
                 memory: lake.memory.map(|cap| (cap.0, lake.index_entry.0)),
+                metadata_entry: lake.metadata_entry.0,
             });
         }
         list

@@ -174,7 +174,7 @@ impl JobMaster {
     /// A task hands in its snapshot, or tells that it cannot.
     pub fn noted(&mut self, note: &Note, now: Millis, wants: &mut Vec<Want>) {
         match note {
-            Note::Acknowledge(attempt, id, state) => {
+            Note::Acknowledge(attempt, id, state, _) => {
                 let Some(task) = self.index((attempt.subtask.vertex, attempt.subtask.index)) else { return };
                 let (id, state) = (*id, Arc::clone(state));
                 // The subtask has the barrier behind it: what was held back for it may go.

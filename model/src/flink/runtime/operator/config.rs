@@ -97,6 +97,8 @@ pub struct DeduplicateConfig {
     pub key: KeyColumn,
     /// `table.exec.state.ttl`, in processing time; none keeps for ever.
     pub ttl: Option<Millis>,
+    /// Bytes that a key and its value take in a checkpoint.
+    pub entry: u32,
 }
 
 /// Windows of SQL's table functions.

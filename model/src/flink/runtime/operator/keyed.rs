@@ -58,6 +58,10 @@ impl KeyedState {
     pub fn concerns(&self, groups: KeyGroups) -> bool {
         matches!(self.of, OfKeys::Sliced(_) | OfKeys::Sessions(_)) || self.groups.intersect(groups.range).is_some()
     }
+    /// Bytes that its attempt has ever added, where state is only added to.
+    pub const fn written(&self) -> Option<u64> {
+        if let OfKeys::Deduplicate(state) = &self.of { Some(state.written()) } else { None }
+    }
     /// Bytes, about: keys, values and timers as Flink's serializers write them.
     pub fn bytes(&self) -> u32 {
         match &self.of {

@@ -191,7 +191,7 @@ impl Operator {
         }
     }
     /// What a checkpoint keeps of it; `None` of an operator without state.
-    pub fn snapshot(&self, now: Millis) -> Option<Arc<KeyedState>> {
+    pub fn snapshot(&mut self, now: Millis) -> Option<Arc<KeyedState>> {
         match self {
             Self::Filter(_) | Self::Map(_) | Self::LocalWindow(_) | Self::LateFilter(_) | Self::Assign(_) => None,
             Self::Join(join) => Some(Arc::new(join.snapshot())),

@@ -2,8 +2,7 @@
 
 use super::super::element::{Buffer, Data, Element};
 use super::super::graph::JobGraph;
-use super::super::rpc::Note;
-use super::super::state::{OperatorState, Snapshot};
+use super::super::state::OperatorState;
 use super::Task;
 use crate::base::{Chain, Feed, Millis};
 use crate::flink::barrier::{Barrier, BarrierKind};
@@ -123,7 +122,7 @@ impl Task {
             self.capture(barrier.id).operators = Some(operators);
             self.finish_capture();
         } else {
-            self.notes.push(Note::Acknowledge(self.id(), barrier.id, Arc::new(Snapshot::Task(operators))));
+            self.hand_in(barrier.id, operators);
         }
     }
     /// Acknowledges what waits for nothing any more.
@@ -138,7 +137,7 @@ impl Task {
         if !state.is_empty() {
             operators.push(OperatorState::Channels(Arc::new(state)));
         }
-        self.notes.push(Note::Acknowledge(self.id(), id, Arc::new(Snapshot::Task(operators))));
+        self.hand_in(id, operators);
     }
     /// When a barrier overtakes what is queued in front of it.
     pub(super) fn overtaking(&self) -> Option<Millis> {

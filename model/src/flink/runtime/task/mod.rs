@@ -11,6 +11,7 @@ mod sink;
 mod snapshot;
 mod source;
 mod time;
+mod upload;
 
 pub use channels::ChannelState;
 pub use output::{Output, Reader, Subpartition, first_credit};
@@ -37,8 +38,9 @@ use source::SourceReader;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use time::{SourceTime, Standing};
+use upload::Uploads;
 
-/// Ports of a task: its thread, its fetcher, and one for each sink.
+/// Ports of a task: its thread, its fetcher, one for each sink, and the last for uploads of its state.
 pub const PORTS: u16 = 8;
 /// Most records of a source that are emitted between two looks at the mails: with the cost of one they bound how late a
 /// barrier is. The real loop looks after each.
@@ -102,6 +104,8 @@ pub struct Task {
     snapshot: Option<Taking>,
     /// What of the channels belongs to a checkpoint.
     capture: Option<Capture>,
+    /// Its state on the way to the checkpoint storage, if there is one.
+    uploads: Option<Uploads>,
     /// Greatest checkpoint that was taken or given up here (step 0 of 2.2).
     last: CheckpointId,
     /// Given up before their barrier came (C13).
@@ -156,6 +160,7 @@ impl Task {
             inputs: Inputs::new(&deployment.inputs, graph.checkpointing.map_or(Mode::Aligned, |c| c.mode), cx.fixes),
             snapshot: None,
             capture: None,
+            uploads: None,
             last: deployment.restored.as_ref().map_or(CheckpointId::NONE, |r| r.checkpoint),
             aborted: BTreeSet::new(),
             stop: None,
@@ -216,6 +221,10 @@ impl Task {
                 }
             });
         }
+        if let Some(storage) = graph.checkpointing.and_then(|c| c.storage) {
+            let jitter = cx.stream(&format!("uploads {} {} {}", subtask.job.0, subtask.vertex, subtask.index));
+            task.uploads = Some(Uploads::new(storage, jitter));
+        }
         if let Some(restored) = restored {
             task.restore(restored);
         }
@@ -257,6 +266,9 @@ impl Task {
     /// The port of its fetcher.
     pub const fn fetcher(&self) -> Port {
         Port(self.port.0 + 1)
+    }
+    const fn uploader(&self) -> Port {
+        Port(self.port.0 + PORTS - 1)
     }
     fn sink_port(&self, sink: usize) -> Port {
         Port(self.port.0 + 2 + sink as u16)
@@ -325,6 +337,17 @@ impl Task {
                 cx.wake_port(self.port, Some(cx.now));
             }
             at
+        } else if let Some(uploads) = self.uploads.as_mut().filter(|_| port.0 == self.port.0 + PORTS - 1) {
+            if !woken {
+                uploads.input(input);
+            }
+            let at = uploads.run(cx);
+            let told = uploads.told();
+            if !told.is_empty() {
+                self.notes.extend(told);
+                cx.wake_port(self.port, Some(cx.now));
+            }
+            at
         } else {
             let Some(sink) = self.sinks.get_mut(usize::from(port.0 - self.port.0 - 2)) else { return };
             if !woken {
@@ -345,6 +368,7 @@ impl Task {
         if self.closing.is_none() {
             self.closing = Some(state);
             cx.wake_port(self.fetcher(), None);
+            self.uploads.iter_mut().for_each(|uploads| uploads.close(cx));
             for i in 0..self.sinks.len() {
                 self.sinks[i].close(cx.millis());
                 cx.wake_port(self.sink_port(i), Some(cx.now));
@@ -445,6 +469,7 @@ impl Task {
                 if self.source.as_mut().is_some_and(|source| source.complete(id)) {
                     cx.wake_port(self.fetcher(), Some(cx.now));
                 }
+                self.uploads.iter_mut().for_each(|uploads| uploads.complete(id));
                 for i in 0..self.sinks.len() {
                     self.sinks[i].complete(id);
                     cx.wake_port(self.sink_port(i), Some(cx.now));
@@ -462,6 +487,7 @@ impl Task {
                 }
                 self.awaits.take_if(|awaited| *awaited == id);
                 self.drop_capture(id);
+                self.uploads.iter_mut().for_each(|uploads| uploads.aborted(id));
                 self.sinks.iter_mut().for_each(|sink| sink.aborted(id));
             }
         }

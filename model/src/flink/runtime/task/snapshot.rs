@@ -2,12 +2,14 @@
 
 use super::super::element::{Buffer, Data};
 use super::super::rpc::Note;
-use super::super::state::OperatorState;
+use super::super::state::{OperatorState, Snapshot};
+use super::upload::Uploads;
 use super::{Link, Task};
 use crate::base::{Cx, Fix};
 use crate::flink::barrier::{Barrier, Notice};
 use crate::flink::checkpoint::{CheckpointId, Reason};
 use crate::kafka::messages::Message;
+use std::sync::Arc;
 
 /// How far a snapshot is.
 #[derive(Clone, Debug)]
@@ -74,7 +76,7 @@ impl Task {
                 self.send_barrier(barrier);
                 let mut states = Vec::with_capacity(self.chain.len());
                 for i in 0..self.chain.len() {
-                    states.push(match &self.chain[i] {
+                    states.push(match &mut self.chain[i] {
                         Link::Source => {
                             let splits = self.source.as_mut().map(|source| source.snapshot(barrier.id, cx.fixes));
                             OperatorState::Splits(splits.unwrap_or_default())
@@ -93,6 +95,23 @@ impl Task {
                 self.snapshot = Some(Taking::Snapshot(barrier, states));
             }
             Taking::Snapshot(barrier, states) => self.operators_done(barrier, states),
+        }
+    }
+    /// What it has snapshotted goes to the JobMaster, where checkpoints have a storage by way of that.
+    pub(super) fn hand_in(&mut self, id: CheckpointId, operators: Vec<OperatorState>) {
+        let task = self.id();
+        self.notes.extend(match &mut self.uploads {
+            Some(uploads) => uploads.take(task, id, operators),
+            None => {
+                let bytes = operators.iter().map(OperatorState::bytes).sum();
+                Some(Note::Acknowledge(task, id, Arc::new(Snapshot::Task(operators)), bytes))
+            }
+        });
+    }
+    /// Uploads that are to begin.
+    pub fn start_uploads<W>(&self, cx: &mut Cx<'_, Message, W>) {
+        if self.uploads.as_ref().is_some_and(Uploads::wants) {
+            cx.wake_port(self.uploader(), Some(cx.now));
         }
     }
     /// A task that closes or has no checkpoints declines what it is asked for.
