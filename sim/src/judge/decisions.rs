@@ -3,7 +3,6 @@
 
 use model::base::{Decision, Ghost, Point};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// An operator: job, vertex, place in the chain.
 pub type OperatorAt = (u16, u16, u16);
@@ -31,33 +30,71 @@ impl Took {
     }
 }
 
-/// Rows that were taken at once.
-type Rows = Arc<[Ghost]>;
+/// What one operator has taken, in order.
+#[derive(Clone, Debug, Default)]
+struct Taking {
+    /// Each with the end of its rows; those that were taken alike are one.
+    took: Vec<(Took, usize)>,
+    rows: Vec<Ghost>,
+}
+impl Taking {
+    fn iter(&self) -> impl Iterator<Item = (Took, &[Ghost])> {
+        let mut from = 0;
+        self.took.iter().map(move |(took, end)| (*took, &self.rows[std::mem::replace(&mut from, *end)..*end]))
+    }
+}
 
 /// What operators have decided, in order. After a restore rows come again: every decision is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    of: BTreeMap<OperatorAt, Vec<(Took, Rows)>>,
+    of: BTreeMap<OperatorAt, Taking>,
 }
 impl Decisions {
     /// Rows were taken.
     pub fn add(&mut self, decision: &Decision) {
         let Point { job, vertex, operator, .. } = decision.at;
         let took = Took { at: decision.at, watermark: decision.watermark };
-        self.of.entry((job, vertex, operator)).or_default().push((took, Arc::clone(&decision.rows)));
+        let of = self.of.entry((job, vertex, operator)).or_default();
+        of.rows.extend_from_slice(&decision.rows);
+        match of.took.last_mut() {
+            Some((last, end)) if *last == took => *end = of.rows.len(),
+            _ => of.took.push((took, of.rows.len())),
+        }
     }
     /// How an operator took each row that is asked for, in order.
     pub fn of(&self, at: OperatorAt, asked: impl Fn(Ghost) -> bool) -> impl Iterator<Item = (Ghost, Vec<Took>)> {
         let mut all: BTreeMap<u32, (Ghost, Vec<Took>)> = BTreeMap::new();
-        for (took, rows) in self.of.get(&at).into_iter().flatten() {
+        for (took, rows) in self.of.get(&at).into_iter().flat_map(Taking::iter) {
             for ghost in rows.iter().filter(|ghost| asked(**ghost)) {
-                all.entry(ghost.open()).or_insert((*ghost, Vec::new())).1.push(*took);
+                all.entry(ghost.open()).or_insert((*ghost, Vec::new())).1.push(took);
             }
         }
         all.into_values()
     }
     /// Everything that these have taken, each in order.
     pub fn all(&self, at: impl IntoIterator<Item = OperatorAt>) -> impl Iterator<Item = &Took> {
-        at.into_iter().filter_map(|at| self.of.get(&at)).flatten().map(|(took, _)| took)
+        at.into_iter().filter_map(|at| self.of.get(&at)).flat_map(|of| &of.took).map(|(took, _)| took)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_alike_is_one_and_each_row_keeps_how_it_was_taken() {
+        let mut decisions = Decisions::default();
+        let mut take = |watermark, rows: &[u32]| {
+            let rows = rows.iter().map(|n| Ghost::new(*n)).collect();
+            decisions.add(&Decision { at: Point::default(), watermark, rows });
+        };
+        take(5, &[1, 2]);
+        take(5, &[3]);
+        take(7, &[1]);
+        let at = (0, 0, 0);
+        assert_eq!(decisions.all([at]).map(|t| t.watermark).collect::<Vec<_>>(), [5, 7]);
+        let of: Vec<_> = decisions.of(at, |ghost| ghost != Ghost::new(2)).collect();
+        let marks = |(ghost, took): &(Ghost, Vec<Took>)| (ghost.open(), took.iter().map(|t| t.watermark).collect());
+        assert_eq!(of.iter().map(marks).collect::<Vec<(u32, Vec<i64>)>>(), [(1, vec![5, 7]), (3, vec![5])]);
     }
 }

@@ -209,7 +209,7 @@ fn windows_of_slices_fire_again_by_the_first_watermark_if_they_had_fired_and_no_
         (HOP, false, firing(10, restored(9), true)),
         (TUMBLING, true, firing(10, restored(9), true)),
     ] {
-        assert_eq!(twice(shape, sliced, again.clone()), None, "{shape:?} {again:?}");
+        assert_eq!(twice(shape, sliced, again), None, "{shape:?} {again:?}");
     }
 }
 
