@@ -6,7 +6,7 @@ use crate::judge::{Evidence, OperatorAt, Replica};
 use crate::scenario::data::{Job, NodeKind};
 use model::actor::Actor;
 use model::app::ReaderApp;
-use model::base::{BrokerId, Ghost, Offset, ProcessId, Row, TopicId, TopicPartition};
+use model::base::{BrokerId, Ghost, Offset, ProcessId, Row, TopicPartition};
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
 use model::kafka::broker::node::Node;
@@ -153,29 +153,31 @@ fn left(log: &UnifiedLog, from: Offset, to: Offset, committed: bool) -> bool {
     }
     false
 }
-/// How far the groups of a job's sources are behind, in records, as a monitor of lags sees it.
-pub(super) fn committed_lag(run: &Run, job: &Job, readable: bool) -> BTreeMap<String, u64> {
+/// How far the groups of a job's sources are behind, in records, as a monitor of lags sees it: from the high watermark, and
+/// from the last stable offset.
+pub(super) fn committed_lag(run: &Run, job: &Job) -> [BTreeMap<String, u64>; 2] {
     let coordinators = group_coordinators(&run.scenario);
-    let Some(image) = newest_image(run) else { return BTreeMap::new() };
-    let lag = |topics: &[TopicId], group: u32| {
-        let log = coordinators[group as usize];
+    let mut lags = [BTreeMap::new(), BTreeMap::new()];
+    let Some(image) = newest_image(run) else { return lags };
+    for node in &job.nodes {
+        let NodeKind::Source { topics, group: Some(group), .. } = &node.kind else { continue };
+        let log = coordinators[*group as usize];
         let leader = image.partition(log).map(|p| p.leader);
-        let node = nodes(run).find(|(id, ..)| Some(*id) == leader).map(|(.., n)| n);
-        let shard = node.and_then(|n| n.group_coordinator().shard(log.partition));
-        let partitions = run.scenario.partitions_of(topics);
-        let of = |tp: &TopicPartition| {
-            let log = led(run, image, *tp)?.log();
-            let end = if readable { log.last_stable() } else { log.high_watermark() };
-            let committed = shard.and_then(|s| s.offsets().get(GroupId(group), *tp)).map_or(Offset(0), |c| c.offset);
-            Some((end.0 - committed.0).max(0) as u64)
-        };
-        partitions.iter().filter_map(of).sum()
-    };
-    let sources = job.nodes.iter().filter_map(|node| match &node.kind {
-        NodeKind::Source { topics, group: Some(group), .. } => Some((node.name.clone(), lag(topics, *group))),
-        _ => None,
-    });
-    sources.collect()
+        let coordinator = nodes(run).find(|(id, ..)| Some(*id) == leader).map(|(.., n)| n);
+        let shard = coordinator.and_then(|n| n.group_coordinator().shard(log.partition));
+        let mut sums = [0, 0];
+        for tp in run.scenario.partitions_of(topics).iter().copied() {
+            let Some(log) = led(run, image, tp).map(Partition::log) else { continue };
+            let committed = shard.and_then(|s| s.offsets().get(GroupId(*group), tp)).map_or(Offset(0), |c| c.offset);
+            for (sum, end) in sums.iter_mut().zip([log.high_watermark(), log.last_stable()]) {
+                *sum += (end.0 - committed.0).max(0) as u64;
+            }
+        }
+        for (lag, sum) in lags.iter_mut().zip(sums) {
+            lag.insert(node.name.clone(), sum);
+        }
+    }
+    lags
 }
 /// What keyed tables hold. A table that is down holds nothing that could be asked for.
 fn tables(run: &Run) -> Vec<Vec<Row>> {

@@ -232,6 +232,7 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
         let restarts = master.map_or(0, |m| u64::from(m.restarted));
         let checkpoint = master.and_then(|m| m.completed).map_or(0, |id| id.0.max(0) as u64);
         let account = run.seen.judge.jobs.of(number);
+        let [committed_lag, readable_lag] = evidence::committed_lag(run, job);
         let down = account.downtimes.iter().map(|d| d.until.unwrap_or(run.world.now()).since(d.at).0 / 1_000_000);
         let of = Job {
             state: state.into(),
@@ -244,8 +245,8 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
             longest_source_stood_ms: account.stood_ms.1,
             offset_commits: account.offset_commits.0,
             offset_commits_failed: account.offset_commits.1,
-            committed_lag: evidence::committed_lag(run, job, false),
-            readable_lag: evidence::committed_lag(run, job, true),
+            committed_lag,
+            readable_lag,
             longest_down_ms: down.max().unwrap_or(0),
         };
         (job.name.clone(), of)
