@@ -60,7 +60,7 @@ impl Groups {
         }
     }
     /// When the coordinator's thread has something to do.
-    pub(super) fn deadline(&self) -> Millis {
+    pub(super) fn deadline(&mut self) -> Millis {
         if self.to_load.is_empty() { self.coordinator.deadline() } else { Millis::ZERO }
     }
     /// Takes note of what the replicas tell.

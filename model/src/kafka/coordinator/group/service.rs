@@ -43,12 +43,14 @@ pub struct GroupCoordinator {
     ids: IdTable,
     partitions: BTreeMap<u16, Coordinated>,
     topics: BTreeMap<TopicId, u16>,
+    /// The deadline, as long as no partition has been touched.
+    due: Option<Millis>,
 }
 
 impl GroupCoordinator {
     /// A coordinator of nothing yet.
     pub fn new(config: GroupCoordinatorConfig, ids: IdTable, fixes: Fixes) -> Self {
-        Self { config, fixes, ids, partitions: BTreeMap::new(), topics: BTreeMap::new() }
+        Self { config, fixes, ids, partitions: BTreeMap::new(), topics: BTreeMap::new(), due: None }
     }
     /// The partition of `__consumer_offsets` that a group belongs to (T-1).
     pub fn partition_of(&self, group: GroupId) -> u16 {
@@ -69,7 +71,7 @@ impl GroupCoordinator {
             return false;
         }
         self.unload(partition, answers);
-        self.partitions.insert(partition, Coordinated { epoch, state: State::Loading });
+        self.touched().insert(partition, Coordinated { epoch, state: State::Loading });
         true
     }
     /// The log has been read. Nothing happens if the partition was given up, or is loading under another epoch, since.
@@ -82,9 +84,9 @@ impl GroupCoordinator {
         now: Millis,
     ) {
         let (config, fixes) = (self.config, self.fixes);
-        let Some(p) = self.partitions.get_mut(&partition) else { return };
+        let topics = self.topics.clone();
+        let Some(p) = self.touched().get_mut(&partition) else { return };
         if p.epoch == epoch && matches!(p.state, State::Loading) {
-            let topics = self.topics.clone();
             let shard = GroupCoordinatorShard::load(config, fixes, topics, log, high_watermark, now);
             p.state = State::Active(Box::new(shard), now + config.offsets_retention_check_interval);
         }
@@ -98,18 +100,18 @@ impl GroupCoordinator {
         }
     }
     fn unload(&mut self, partition: u16, answers: &mut Vec<Answer>) {
-        if let Some(Coordinated { state: State::Active(mut shard, _), .. }) = self.partitions.remove(&partition) {
+        if let Some(Coordinated { state: State::Active(mut shard, _), .. }) = self.touched().remove(&partition) {
             answers.extend(shard.unload(ErrorCode::NotCoordinator));
         }
     }
 
     /// A request. `token` comes back with its answer.
     pub fn request(&mut self, token: u64, request: &GroupRequest, cx: &mut Cx<'_>) -> ServiceStep {
-        let partition = self.partition_of(request.group());
-        let refusal = match self.partitions.get_mut(&partition).map(|p| &mut p.state) {
+        let (partition, config) = (self.partition_of(request.group()), self.config);
+        let refusal = match self.touched().get_mut(&partition).map(|p| &mut p.state) {
             None => ErrorCode::NotCoordinator,
             Some(State::Loading) => ErrorCode::CoordinatorLoadInProgress,
-            Some(State::Active(shard, _)) => match check(&self.config, request) {
+            Some(State::Active(shard, _)) => match check(&config, request) {
                 Err(error) => error,
                 Ok(()) => {
                     let step = shard.request(token, request, cx);
@@ -162,7 +164,7 @@ impl GroupCoordinator {
         }
         self.topics.clone_from(topics);
         let mut steps = Vec::new();
-        for (partition, p) in &mut self.partitions {
+        for (partition, p) in self.touched() {
             if let State::Active(shard, _) = &mut p.state {
                 steps.push(told(*partition, shard.topics_changed(topics.clone())));
             }
@@ -171,17 +173,23 @@ impl GroupCoordinator {
     }
 
     /// When [`wake`](Self::wake) has to be called.
-    pub fn deadline(&self) -> Millis {
+    pub fn deadline(&mut self) -> Millis {
         let of = |p: &Coordinated| match &p.state {
             State::Active(shard, expiry) => shard.deadline().unwrap_or(Millis::MAX).min(*expiry),
             State::Loading => Millis::MAX,
         };
-        self.partitions.values().map(of).min().unwrap_or(Millis::MAX)
+        let Self { due, partitions, .. } = self;
+        *due.get_or_insert_with(|| partitions.values().map(of).min().unwrap_or(Millis::MAX))
+    }
+    /// The partitions, to change.
+    fn touched(&mut self) -> &mut BTreeMap<u16, Coordinated> {
+        self.due = None;
+        &mut self.partitions
     }
     /// Does one thing that is due, if there is one; to be called again until `None`.
     pub fn wake(&mut self, now: Millis) -> Option<ServiceStep> {
         let interval = self.config.offsets_retention_check_interval;
-        for (partition, p) in &mut self.partitions {
+        for (partition, p) in self.touched() {
             let State::Active(shard, expiry) = &mut p.state else { continue };
             if let Some(step) = shard.wake(now) {
                 return Some(told(*partition, step));
@@ -195,7 +203,7 @@ impl GroupCoordinator {
     }
 
     fn active(&mut self, partition: u16) -> Option<&mut GroupCoordinatorShard> {
-        match self.partitions.get_mut(&partition).map(|p| &mut p.state) {
+        match self.touched().get_mut(&partition).map(|p| &mut p.state) {
             Some(State::Active(shard, _)) => Some(shard),
             _ => None,
         }
