@@ -351,7 +351,7 @@ mod tests {
         AssignConfig, Comparison, Condition, LateFilterConfig, OperatorConfig, WindowConfig,
     };
     use super::super::super::rpc::Deployment;
-    use super::super::super::state::{OperatorState, Restored, Snapshot};
+    use super::super::super::state::{OperatorState, Restored};
     use super::super::Reader;
     use super::*;
     use crate::base::{
@@ -528,9 +528,9 @@ mod tests {
         bench.rows(0, &[(1, 5)]);
         bench.watermark(0, 20);
         bench.watermark(1, 8);
-        let Link::Operator(operator) = &bench.task.chain[0] else { panic!() };
+        let Link::Operator(operator) = &mut bench.task.chain[0] else { panic!() };
         let kept = operator.snapshot(Millis(1)).map(OperatorState::Keyed).expect("state");
-        assert!(Snapshot::Task(vec![kept.clone()]).bytes() > 0);
+        assert!(kept.bytes() > 0);
         let restored = Restored { checkpoint: CheckpointId(1), operators: vec![vec![kept], Vec::new()] };
         let mut bench = Bench::new(Some(restored));
         bench.rows(0, &[(2, 6)]);
