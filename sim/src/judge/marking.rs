@@ -185,7 +185,8 @@ mod tests {
         // Nobody looks at a window that only late events belong to.
         placed.windows.insert(0, WindowPlaced { from: -10_000, on_time: 0, displaced: 0 });
         show(&mut markings, Layer::Stored(1), 40_000, &[-5_000]);
-        let all = markings.settle(|_| Some(&placed), &[41_500..42_000]);
+        let restart = 41_500..42_000;
+        let all = markings.settle(|_| Some(&placed), std::slice::from_ref(&restart));
         let [("r", marks)] = all[..] else { panic!("{all:?}") };
         assert_eq!((marks.windows, marks.wrong, marks.displaced, marks.displaced_marked), (5, 3, 10, 3));
         // One late event of ten is not more than the share.

@@ -275,8 +275,8 @@ pub fn settle(history: &History) -> Placed {
             let window = placed.windows.entry(end).or_default();
             window.from = end - size;
             window.on_time += u64::from(!reached.late);
-            window.displaced +=
-                u64::from(ends.is_empty() && !open && !reached.late && !(reached.doubtful && late == 0));
+            let decided = !reached.doubtful || late > 0;
+            window.displaced += u64::from(ends.is_empty() && !open && !reached.late && decided);
         }
         let of = |held: &(u32, i64)| ends.iter().filter(|other| *other == held).count() as u64;
         let overlapping = history.shape.overlaps();
