@@ -74,13 +74,13 @@ fn explanations_are_proven_by_forks_in_which_a_record_comes_later() {
     let mut passed = explained.all.iter().filter(|d| d.what == "on-time-late");
     assert!(passed.all(|d| d.trail.is_some()), "every chain of causes is complete");
 
-    let trials = why::prove(&scenario, 42, &explained, (3, Until::End), &|_, _| {}).unwrap();
+    let trials = why::prove(&scenario, 42, &explained, (2, Until::End), &|_, _| {}).unwrap();
     let of = |delayed: Delayed| trials.iter().filter(move |t| t.delayed == delayed);
-    assert_eq!(of(Delayed::Mover).count(), 3);
+    assert_eq!(of(Delayed::Mover).count(), 2);
     for trial in of(Delayed::Mover) {
         assert!(trial.placed(), "behind the event its mover changes nothing for it: {trial:?}");
     }
-    let by_watermark = why::prove(&scenario, 42, &explained, (3, Until::Taken), &|_, _| {}).unwrap();
+    let by_watermark = why::prove(&scenario, 42, &explained, (2, Until::Taken), &|_, _| {}).unwrap();
     let verdicts = |trials: &[why::Trial]| trials.iter().map(|t| (t.event, t.record, t.placed())).collect::<Vec<_>>();
     assert_eq!(verdicts(&by_watermark), verdicts(&trials), "the watermark at the decision tells the same");
     assert!(of(Delayed::Other).count() > 0 && of(Delayed::OtherAndBehind).count() > 0, "{trials:?}");
