@@ -24,6 +24,21 @@ pub fn hash_order<'a>(keys: impl Iterator<Item = &'a Arc<str>>) -> Vec<&'a Arc<s
     keys
 }
 
+/// The order in which a `TimelineHashMap` is walked into which these keys were put in this order: slots by the upper bits of
+/// a Fibonacci hash, the youngest first in each. Slots double when the keys outnumber 4/3 of them.
+pub fn timeline_order<'a>(keys: impl Iterator<Item = &'a Arc<str>>) -> Vec<&'a Arc<str>> {
+    const FIBONACCI: i64 = -7_046_029_254_386_353_131;
+    let mut keys: Vec<_> = keys.collect();
+    keys.reverse();
+    let mut slots = 2u64;
+    while keys.len() as u64 * 3 > slots * 4 {
+        slots *= 2;
+    }
+    let shift = 64 - slots.trailing_zeros();
+    keys.sort_by_key(|k| (i64::from(string_hash(k)).wrapping_mul(FIBONACCI) as u64) >> shift);
+    keys
+}
+
 /// `String.hashCode` of every topic's name, by topic number.
 #[derive(Clone, Debug, Default)]
 pub struct TopicHashes(Arc<[i32]>);
@@ -80,6 +95,15 @@ mod tests {
         assert_eq!((grown_capacity(12), grown_capacity(13), grown_capacity(25)), (16, 32, 64));
         assert_eq!((presized_capacity(3), presized_capacity(4), presized_capacity(6)), (4, 8, 8));
         assert_eq!((copied_capacity(11), copied_capacity(12), copied_capacity(24)), (16, 32, 64));
+    }
+
+    #[test]
+    fn timelines_are_walked_as_in_java() {
+        let walked = |n: u8| {
+            let keys: Vec<Arc<str>> = (b'a'..b'a' + n).map(|c| char::from(c).to_string().into()).collect();
+            timeline_order(keys.iter()).into_iter().map(|k| &**k).collect::<String>()
+        };
+        assert_eq!([2, 3, 5, 6, 10].map(walked), ["ba", "cba", "cebda", "fcebda", "fchejbgdia"]);
     }
 
     #[test]

@@ -33,6 +33,16 @@ pub fn exception(why: Failure) -> String {
         ErrorCode::ClusterAuthorizationFailed => "ClusterAuthorizationException",
         ErrorCode::TransactionalIdAuthorizationFailed => "TransactionalIdAuthorizationException",
         ErrorCode::KafkaStorageError => "KafkaStorageException",
+        ErrorCode::StaleControllerEpoch => "ControllerMovedException",
+        ErrorCode::OffsetMetadataTooLarge => "OffsetMetadataTooLarge",
+        ErrorCode::TopicAlreadyExists => "TopicExistsException",
+        ErrorCode::InvalidConfig => "InvalidConfigurationException",
+        ErrorCode::InvalidTransactionTimeout => "InvalidTxnTimeoutException",
+        ErrorCode::SaslAuthenticationFailed => "SaslAuthenticationException",
+        ErrorCode::NonEmptyGroup => "GroupNotEmptyException",
+        ErrorCode::PrincipalDeserializationFailure => "PrincipalDeserializationException",
+        ErrorCode::FetchSessionTopicIdError => "FetchSessionTopicIdException",
+        ErrorCode::InvalidRegularExpression => "InvalidRegularExpression",
         _ => {
             let word = |w: &str| w[..1].to_owned() + &w[1..].to_lowercase();
             return error.name().split('_').map(word).collect::<String>() + "Exception";

@@ -76,6 +76,8 @@ impl Run {
             max_timeout: number("max_timeout", defaults.max_timeout),
             transactional_id_expiration: number("id_expiration", defaults.transactional_id_expiration),
             two_phase_commit_enable: is(params, "two_pc"),
+            // The recordings' network takes any number of requests at once.
+            marker_requests_per_broker: usize::MAX,
             ..defaults
         };
         let seeds = params["seed"].as_array().into_iter().flatten();

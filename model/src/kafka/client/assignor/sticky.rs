@@ -107,7 +107,9 @@ impl StickyAssignor {
                 if generation < others {
                     continue;
                 }
-                if let Some(list) = owned.get_mut(other) {
+                // One that it names twice is disputed with itself.
+                let list = if other == id { Some(&mut mine) } else { owned.get_mut(other) };
+                if let Some(list) = list {
                     list.retain(|p| *p != partition);
                 }
                 owner.insert(partition.clone(), id);

@@ -19,6 +19,8 @@ pub struct TransactionConfig {
     pub two_phase_commit_enable: bool,
     /// `request.timeout.ms` of the broker: of WriteTxnMarkers and of the append of tombstones.
     pub request_timeout: Millis,
+    /// Requests of WriteTxnMarkers that may be out to one broker: 1, fixed by the connection that Kafka makes for them.
+    pub marker_requests_per_broker: usize,
     /// KAFKA-20785 (after 4.3.1): a V2 commit that lost against an abort by the coordinator gets PRODUCER_FENCED; 4.3.1
     /// answers INVALID_TXN_STATE, fatal to its producer.
     pub lost_commit_is_fenced: bool,
@@ -33,6 +35,7 @@ impl Default for TransactionConfig {
             remove_expired_interval: Millis(3_600_000),
             two_phase_commit_enable: false,
             request_timeout: Millis(30_000),
+            marker_requests_per_broker: 1,
             lost_commit_is_fenced: false,
         }
     }

@@ -67,7 +67,7 @@ impl TransactionCoordinator {
             config,
             fixes,
             state: TransactionStateManager::new(config, ids, fixes),
-            markers: TransactionMarkerChannelManager::new(fixes),
+            markers: TransactionMarkerChannelManager::new(config.marker_requests_per_broker, fixes),
             next_abort_scan: now + config.abort_timed_out_interval,
             next_id_scan: now + config.remove_expired_interval,
             next_marker_pass: Millis::MAX,

@@ -1,5 +1,5 @@
 //! Markers on their way to the partitions of a decided transaction (`TransactionMarkerChannelManager`): queues by
-//! destination, one request at a time to each, sent again for ever (T-30 to T-33).
+//! destination, one request at a time to each (`marker_requests_per_broker`), sent again for ever (T-30 to T-33).
 
 use super::effects::{MarkerDestination, Step, TransactionOutput, TxnMarkerEntry};
 use super::metadata::TxnTransitMetadata;
@@ -49,15 +49,29 @@ type MarkerQueue = BTreeMap<u16, VecDeque<Marker>>;
 #[derive(Clone, Debug, Default)]
 struct Destination {
     queue: MarkerQueue,
-    /// Requests that were made while one was out.
+    /// Requests that were made while no more could be out.
     unsent: VecDeque<Vec<Marker>>,
-    in_flight: Option<Vec<Marker>>,
+    in_flight: VecDeque<Vec<Marker>>,
+}
+
+impl Destination {
+    /// Sends what was made, while no more than `most` requests are out.
+    fn send(&mut self, to: BrokerId, most: usize, step: &mut Step<'_>) {
+        while self.in_flight.len() < most
+            && let Some(request) = self.unsent.pop_front()
+        {
+            let markers = request.iter().map(Marker::entry).collect();
+            step.out.push(TransactionOutput::SendMarkers { to, markers });
+            self.in_flight.push_back(request);
+        }
+    }
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct TransactionMarkerChannelManager {
     fixes: Fixes,
+    requests_per_broker: usize,
     destinations: BTreeMap<BrokerId, Destination>,
     unknown_broker: MarkerQueue,
     pending: BTreeMap<TransactionalId, PendingCompleteTxn>,
@@ -73,9 +87,10 @@ fn drain(queue: &mut MarkerQueue) -> Vec<Marker> {
 }
 
 impl TransactionMarkerChannelManager {
-    pub(super) fn new(fixes: Fixes) -> Self {
+    pub(super) fn new(requests_per_broker: usize, fixes: Fixes) -> Self {
         Self {
             fixes,
+            requests_per_broker,
             destinations: BTreeMap::new(),
             unknown_broker: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -149,29 +164,20 @@ impl TransactionMarkerChannelManager {
             if !markers.is_empty() {
                 destination.unsent.push_back(markers);
             }
-            Self::send_next(*to, destination, step);
-        }
-    }
-    fn send_next(to: BrokerId, destination: &mut Destination, step: &mut Step<'_>) {
-        if destination.in_flight.is_none()
-            && let Some(request) = destination.unsent.pop_front()
-        {
-            let markers = request.iter().map(Marker::entry).collect();
-            step.out.push(TransactionOutput::SendMarkers { to, markers });
-            destination.in_flight = Some(request);
+            destination.send(*to, self.requests_per_broker, step);
         }
     }
     /// The answer of a broker is there: gives the request; the next one leaves.
     pub(super) fn answered(&mut self, from: BrokerId, step: &mut Step<'_>) -> Vec<Marker> {
         let Some(destination) = self.destinations.get_mut(&from) else { return Vec::new() };
-        let request = destination.in_flight.take().unwrap_or_default();
-        Self::send_next(from, destination, step);
+        let request = destination.in_flight.pop_front().unwrap_or_default();
+        destination.send(from, self.requests_per_broker, step);
         request
     }
     /// The connection to a broker is gone or cannot be made: gives all that was on its way.
     pub(super) fn disconnected(&mut self, from: BrokerId) -> Vec<Marker> {
         let Some(destination) = self.destinations.get_mut(&from) else { return Vec::new() };
-        destination.in_flight.take().into_iter().chain(std::mem::take(&mut destination.unsent)).flatten().collect()
+        destination.in_flight.drain(..).chain(destination.unsent.drain(..)).flatten().collect()
     }
     /// An end that was not stored but may be later.
     pub(super) fn retry_append(&mut self, pending: PendingCompleteTxn) {

@@ -9,6 +9,7 @@ use super::super::timers::{Due, Key};
 use super::group::{ConsumerGroup, metadata_hash};
 use crate::base::Millis;
 use crate::kafka::ErrorCode;
+use crate::kafka::hash_order::timeline_order;
 use crate::kafka::txn_messages::GroupId;
 use std::sync::Arc;
 
@@ -117,7 +118,10 @@ impl GroupCoordinatorShard {
     /// After a load of the log.
     pub(in super::super) fn restart_consumer_sessions(&mut self, id: GroupId, now: Millis) {
         let Some(group) = self.consumer_group(id) else { return };
-        let members: Vec<_> = group.members.values().cloned().collect();
+        // In the order in which Kafka walks them, ids standing for the order in which they joined: of sessions that end at one
+        // time the first scheduled ends first.
+        let order = timeline_order(group.members.keys()).into_iter();
+        let members: Vec<_> = order.map(|id| group.members[id].clone()).collect();
         for member in members {
             self.schedule_consumer_session(id, &member.id, now);
             if member.current.state == MemberState::UnrevokedPartitions {

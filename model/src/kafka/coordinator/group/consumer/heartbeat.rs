@@ -141,7 +141,7 @@ fn find_member(
             None => Err(ErrorCode::UnknownMemberId),
         };
     };
-    let holder = group.static_members.get(instance).map(|id| &group.members[id]);
+    let holder = group.static_members.get(instance).and_then(|id| group.members.get(id));
     match holder {
         // Nobody has the instance yet; a member that is here already goes on under it.
         None if joins => Ok(group.members.get(&request.member).map_or_else(made, known)),
