@@ -3,7 +3,7 @@
 //! A pure iterator over planned sends, in the order in which they are sent; each purpose draws from a stream of its own.
 
 use super::KeyHash;
-use super::shoppers::{EPOCH, Planned};
+use super::shoppers::{EPOCH, Planned, first_id};
 use crate::base::{Domain, EventTime, Nanos, SimTime, Stream, Streams, text_value};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -63,6 +63,7 @@ pub struct Requests {
     tenants: Arc<[(u64, i64)]>,
     kinds: [i64; 3],
     draws: Draws,
+    first_id: i64,
     made: u32,
     sent: u32,
     waiting: BinaryHeap<Reverse<Planned>>,
@@ -89,6 +90,7 @@ impl Requests {
                 late: draw("late-by"),
                 bytes: draw("bytes"),
             },
+            first_id: first_id(entity),
             made: 0,
             sent: 0,
             waiting: BinaryHeap::new(),
@@ -113,7 +115,7 @@ impl Requests {
             true => Nanos(d.late.between(s.late_by.0.0, s.late_by.1.0)),
             false => Nanos::ZERO,
         };
-        let request = i64::from(self.made);
+        let request = self.first_id + i64::from(self.made);
         self.made += 1;
         let key = KeyHash::of(format!("req-{request}").as_bytes()).pack();
         let mut event = |at: SimTime, time: SimTime, kind: usize, tenant: i64, cost: i64, late_by: Nanos| Planned {

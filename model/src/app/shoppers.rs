@@ -147,6 +147,8 @@ pub struct Shoppers {
     /// Key of the session of each rank.
     keys: Arc<[u64]>,
     draws: Draws,
+    /// The first event's id: applications number their events apart.
+    first_id: i64,
     /// Events made so far.
     made: u32,
     /// When the next one is made; `None` after the last.
@@ -157,6 +159,11 @@ pub struct Shoppers {
     begun: bool,
     /// Sends that wait: by time, then by event, originals first; each with the time after which it is sent again, if ever.
     waiting: BinaryHeap<Reverse<(Planned, Option<Nanos>)>>,
+}
+
+/// The first id that application number `entity` gives.
+pub(super) const fn first_id(entity: u64) -> i64 {
+    (entity as i64) << 32
 }
 
 impl Shoppers {
@@ -182,7 +189,7 @@ impl Shoppers {
         let ranks = Ranks::new(weights.collect());
         let next_made = made_at(&settings, 0);
         let (keys, waiting) = (keys.into(), BinaryHeap::new());
-        Self { settings, ranks, keys, draws, made: 0, next_made, sent: 0, begun: false, waiting }
+        Self { settings, ranks, keys, draws, first_id: first_id(entity), made: 0, next_made, sent: 0, begun: false, waiting }
     }
 
     fn make(&mut self, at: SimTime) -> (Planned, Option<Nanos>) {
@@ -210,7 +217,7 @@ impl Shoppers {
         let cents = if kind == 3 { d.cents.between(199, 29_999) as i64 } else { 0 };
         self.begun |= !is_poison && !is_late && held == Nanos::ZERO;
         let event_time = EventTime(EPOCH.0 + at.millis().0 - (late_by.0 / 1_000_000) as i64);
-        let event_id = i64::from(self.made);
+        let event_id = self.first_id + i64::from(self.made);
         self.made += 1;
         self.next_made = made_at(s, self.made);
         let at = at + held;
@@ -285,6 +292,17 @@ mod tests {
     }
     fn shoppers(settings: Shopping, seed: u64) -> Shoppers {
         Shoppers::new(Arc::new(settings), Streams(seed), 0)
+    }
+
+    #[test]
+    fn no_two_applications_give_the_same_event_id() {
+        let settings = Arc::new(settings());
+        let ids = |entity| {
+            let all = Shoppers::new(Arc::clone(&settings), Streams(7), entity);
+            all.filter(|e| e.copy_of.is_none()).map(|e| e.event_id).collect::<Vec<_>>()
+        };
+        let both: std::collections::BTreeSet<i64> = ids(0).into_iter().chain(ids(1)).collect();
+        assert_eq!(both.len(), ids(0).len() + ids(1).len());
     }
 
     #[test]
