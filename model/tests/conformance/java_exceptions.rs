@@ -11,6 +11,7 @@ pub fn exception(why: Failure) -> String {
         Failure::Aborted => return "TransactionAbortedException".into(),
         Failure::IllegalState => return "IllegalStateException".into(),
         Failure::CommitFailed => return "CommitFailedException".into(),
+        Failure::AbortRefused => return "KafkaException/TransactionAbortableException".into(),
         Failure::Exhausted(cause) => {
             return "TransactionAbortableException/".to_owned()
                 + &exception(cause.map_or(Failure::Expired, Failure::Code));

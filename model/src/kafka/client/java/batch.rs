@@ -30,6 +30,8 @@ pub enum Failure {
     CommitFailed,
     /// `TransactionAbortableException` with a cause: the error that ended the retries, or `delivery.timeout.ms` (`None`).
     Exhausted(Option<ErrorCode>),
+    /// A plain `KafkaException` with a `TransactionAbortableException` as its cause: an abort that would have to be aborted.
+    AbortRefused,
 }
 impl Failure {
     /// Lack of rights that concerns the producer as a whole.
@@ -55,6 +57,7 @@ impl Failure {
             Self::CommitFailed => -108,
             Self::Exhausted(Some(e)) => e.code(),
             Self::Exhausted(None) => -102,
+            Self::AbortRefused => ErrorCode::TransactionAbortable.code(),
         }
     }
 }

@@ -23,6 +23,8 @@ pub const fn is_retriable(error: ErrorCode) -> bool {
                 | ErrorCode::UnstableOffsetCommit
                 | ErrorCode::ThrottlingQuotaExceeded
                 | ErrorCode::FetchSessionTopicIdError
+                | ErrorCode::ShareSessionNotFound
+                | ErrorCode::InvalidShareSessionEpoch
         )
 }
 

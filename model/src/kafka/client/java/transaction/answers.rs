@@ -261,7 +261,7 @@ impl TransactionManager {
         }
         let hopeless = error == ErrorCode::TransactionAbortable && !commit && self.rules.abortable_abort_is_fatal;
         if hopeless {
-            return self.end_fatally(&handler, Failure::Code(error));
+            return self.end_fatally(&handler, Failure::AbortRefused);
         }
         self.common_in_transaction(&handler, error).unwrap_or_else(|| self.end_fatally(&handler, Failure::Unspecific))
     }
