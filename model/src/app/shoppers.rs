@@ -189,7 +189,18 @@ impl Shoppers {
         let ranks = Ranks::new(weights.collect());
         let next_made = made_at(&settings, 0);
         let (keys, waiting) = (keys.into(), BinaryHeap::new());
-        Self { settings, ranks, keys, draws, first_id: first_id(entity), made: 0, next_made, sent: 0, begun: false, waiting }
+        Self {
+            settings,
+            ranks,
+            keys,
+            draws,
+            first_id: first_id(entity),
+            made: 0,
+            next_made,
+            sent: 0,
+            begun: false,
+            waiting,
+        }
     }
 
     fn make(&mut self, at: SimTime) -> (Planned, Option<Nanos>) {
