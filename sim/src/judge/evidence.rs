@@ -1,6 +1,6 @@
 //! What the judge is shown when a run is over.
 
-use super::{Excuses, Ledger, OperatorAt, Sent};
+use super::{Excuse, Excuses, Ledger, OperatorAt, Sent};
 use model::base::{BrokerId, Ghost, Nanos, Offset, ProcessId, ProducerId, Row, SimTime, TopicPartition};
 use model::kafka::log::Entry;
 use model::store::clickhouse::Column;
@@ -224,6 +224,19 @@ impl Evidence<'_> {
     /// Partitions of a topic.
     pub fn partitions_of(&self, topic: u16) -> impl Iterator<Item = TopicPartition> + '_ {
         self.replicas.keys().copied().filter(move |tp| tp.topic.0 == topic)
+    }
+    /// Why a coordinator may not know what it had decided: its log lost committed records by rule.
+    pub fn decisions_lost(&self) -> Option<Excuse> {
+        let internal = |topic: u16| self.topics.get(usize::from(topic)).is_some_and(|t| !t.events);
+        let mut of_log = self.excuses.losses().iter().filter(|l| internal(l.tp.topic.0));
+        of_log.find_map(|l| l.excuse)
+    }
+    /// Why an event of a producer may be there twice or out of order. A coordinator that has forgotten a commit denies it, and
+    /// its client sends the rows of that transaction again.
+    pub fn double(&self, producer: u16) -> Option<Excuse> {
+        let transactional = self.cast.transaction_version(producer).is_some();
+        let excuse = self.excuses.double(producer, self.cast);
+        excuse.or_else(|| if transactional { self.decisions_lost() } else { None })
     }
     /// Rows of a topic for readers of committed data, partition by partition in the order of offsets.
     pub fn rows_of(&self, topic: u16) -> impl Iterator<Item = &Row> {

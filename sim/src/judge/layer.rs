@@ -364,11 +364,8 @@ impl LayerLaw {
     /// Why a transaction whose commit was reported may not be committed: its marker was lost, or what its coordinator had
     /// written of it.
     fn decision_lost(end: &Evidence<'_>, tp: TopicPartition) -> Option<Excuse> {
-        let internal = |topic: u16| end.topics.get(usize::from(topic)).is_some_and(|t| !t.events);
-        let mut of_log = end.excuses.losses().iter().filter(|l| internal(l.tp.topic.0));
-        end.excuses.loss(tp, None).or_else(|| of_log.find_map(|l| l.excuse))
+        end.excuses.loss(tp, None).or_else(|| end.decisions_lost())
     }
-
     /// Of the events of a topic: acknowledged ones that are not there, or elsewhere; any that are there twice.
     fn topic(&self, say: &mut Say<'_, '_>, held: &Topic, topic: u16) {
         let whole = |n: usize, sent: &[Sent]| {
@@ -384,7 +381,7 @@ impl LayerLaw {
             }
             let tp = TopicPartition::new(topic, fate.partition);
             if found.times() > 1 {
-                let excuse = say.end.excuses.double(sent.producer, say.end.cast);
+                let excuse = say.end.double(sent.producer);
                 say.event("duplicate", g, None, excuse, "is there more than once");
             }
             if acked && found.times() == 0 && held.times(g).1 > 0 {
@@ -462,7 +459,7 @@ impl LayerLaw {
                 let excuse = say.end.excuses.given_twice(number, grouped).or(lost);
                 say.event("given-twice", g, None, excuse, "was given more often than it is there");
             } else if times > 1 && stored > 1 {
-                let excuse = say.end.excuses.double(sent.producer, say.end.cast);
+                let excuse = say.end.double(sent.producer);
                 say.event("duplicate", g, None, excuse, "was given more than once");
             } else if times == 0 && readable(g) {
                 let excuse = say.end.excuses.loss(tp, None);

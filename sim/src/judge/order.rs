@@ -116,7 +116,7 @@ impl Law for OrderLaw {
                     let Some(sent) = ledger.get(ghost as usize) else { continue };
                     let before = last.or_insert_with(sent.producer, || ghost);
                     if ghost < *before {
-                        let excuse = end.excuses.double(sent.producer, end.cast);
+                        let excuse = end.double(sent.producer);
                         findings.add_with(Self::NAME, "send-order", excuse, || Violation {
                             at: end.now,
                             law: Self::NAME,
