@@ -37,8 +37,8 @@ struct Watched {
     leader_epoch: LeaderEpoch,
     candidates: BrokerSet,
     losses: Vec<Loss>,
-    /// Where a leader that had lost its tail with power wrote anew under the epoch of what it had lost: no comparison of
-    /// epochs tells the two apart, and the logs part for good (L-20).
+    /// Where a leader that had lost its tail with power wrote anew under the last epoch of what it had lost: that epoch ends
+    /// further on in the other logs, so no comparison of epochs tells them apart, and they part for good (L-20).
     rewritten: Vec<(Offset, Offset)>,
 }
 
@@ -63,8 +63,11 @@ impl Watched {
     fn lost(&self, offset: Offset) -> Option<Excuse> {
         let within = |from, to| from <= offset && offset < to;
         let lost = self.losses.iter().find(|l| within(l.from, l.to)).and_then(|l| l.excuse);
-        let rewritten = || self.rewritten.iter().any(|(from, to)| within(*from, *to)).then_some(Excuse::PowerLoss);
-        lost.or_else(rewritten)
+        lost.or_else(|| self.rewritten(offset))
+    }
+    fn rewritten(&self, offset: Offset) -> Option<Excuse> {
+        let here = self.rewritten.iter().any(|(from, to)| *from <= offset && offset < *to);
+        here.then_some(Excuse::PowerLoss)
     }
     fn newest(&self) -> Option<(LeaderEpoch, ProcessId)> {
         self.leaders.last().copied()
@@ -145,9 +148,8 @@ impl ReplicationLaw {
         under: LeaderEpoch,
     ) {
         let (w, i) = self.at(tp, process);
-        // Two logs that part within one epoch are never mended: who leads by the one lacks what was committed by the other.
-        let parted = || w.lost(from).filter(|_| w.shadow.parts_within_epoch(i));
-        let excuse = w.excuse(i, under, epoch, to).or_else(parted);
+        // Who leads by a log that was written anew lacks what was committed by the others.
+        let excuse = w.excuse(i, under, epoch, to).or_else(|| w.rewritten(from));
         let broker = w.shadow.replicas[i].broker;
         let loss = Loss { at, tp, from, to, excuse };
         let new = Loss::enter(&mut w.losses, loss);
@@ -283,7 +285,8 @@ impl ReplicationLaw {
         }
         if leader {
             let had = w.shadow.replicas[i].cut.map(|c| c.had).filter(|had| base < *had);
-            let again = had.filter(|_| w.shadow.at(base).is_some_and(|l| l.epoch == link.epoch));
+            let last = |had: Offset| w.shadow.at(had.min(w.shadow.committed_end()).plus(-1));
+            let again = had.filter(|had| last(*had).is_some_and(|l| l.epoch == link.epoch));
             w.rewritten.extend(again.map(|had| (base, had.max(link.next))));
         }
         w.shadow.append(i, link);

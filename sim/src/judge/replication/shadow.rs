@@ -180,13 +180,6 @@ impl Shadow {
         (front.next <= below).then(|| self.end_of(r.agreed))
     }
 
-    /// Whether a replica has another batch of the same epoch where it parts from the committed log.
-    pub fn parts_within_epoch(&self, i: usize) -> bool {
-        let r = &self.replicas[i];
-        let committed = self.committed.get(r.agreed);
-        r.tail.front().zip(committed).is_some_and(|(own, other)| own.epoch == other.epoch)
-    }
-
     /// The batches of a replica below `to` are committed. An error says where it parts from what is committed already.
     pub fn commit(&mut self, i: usize, to: Offset) -> Result<(), Offset> {
         if let Some(at) = self.differs(i, to) {
