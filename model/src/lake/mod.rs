@@ -17,7 +17,7 @@ use crate::base::{
 use crate::kafka::messages::Message;
 use crate::store::iceberg::{
     Catalog, CatalogKind, Exception, Files, Key, MAIN, Name, Object, Pointer, Swap, SwapError, TableMetadata,
-    live_files, rows,
+    newly_listed, rows,
 };
 use crate::store::object_store::{Rate, Throttle};
 use std::any::Any;
@@ -102,6 +102,8 @@ pub struct Lakehouse {
     late: Vec<(SimTime, Swap)>,
     /// Data files that no head of the table has listed yet: nobody has seen their rows.
     unseen: BTreeSet<Key>,
+    /// Manifests of heads: what they list is seen.
+    looked: BTreeSet<Key>,
 }
 
 impl Lakehouse {
@@ -132,6 +134,7 @@ impl Lakehouse {
             outcome: (SwapOutcome::Truth, 0),
             late: Vec::new(),
             unseen: BTreeSet::new(),
+            looked: BTreeSet::new(),
         };
         for (file, content) in disk {
             lake.next = lake.next.max(file.0 + 1);
@@ -149,15 +152,16 @@ impl Lakehouse {
         }
         let data = |key: &&Key| matches!(lake.objects.get(key), Ok(Object::Rows(_)));
         lake.unseen = lake.objects.keys().filter(data).copied().collect();
-        for seen in lake.listed() {
+        for seen in lake.newly_listed() {
             lake.unseen.remove(&seen);
         }
         lake
     }
-    /// Data files that the head of the table lists, as far as that can be read.
-    fn listed(&self) -> Vec<Key> {
+    /// Files that the head of the table lists and none before it has, as far as that can be read.
+    fn newly_listed(&mut self) -> Vec<Key> {
         let (_, metadata) = self.catalog.load();
-        let files = metadata.current().and_then(|head| live_files(head, &self.objects).ok()).unwrap_or_default();
+        let Self { objects, looked, .. } = self;
+        let files = metadata.current().and_then(|head| newly_listed(head, objects, looked).ok()).unwrap_or_default();
         files.into_iter().map(|file| Key::File(file.name)).collect()
     }
     /// Two threads: the catalog's and the object store's.
@@ -243,7 +247,7 @@ impl Lakehouse {
         if self.unseen.is_empty() {
             return;
         }
-        for key in self.listed() {
+        for key in self.newly_listed() {
             if !self.unseen.remove(&key) {
                 continue;
             }

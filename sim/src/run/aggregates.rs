@@ -2,7 +2,7 @@
 
 use super::jobs::layout;
 use crate::judge::{AggregatePlan, Guarantee, Into, LateOutput, OperatorAt, ResultNode, Shape};
-use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
+use crate::scenario::data::{Job, JobNode, NodeKind, Scenario, upwards};
 use crate::scenario::keys::Config;
 use model::flink::operator::Slices;
 use model::flink::runtime::operator::{OperatorConfig, SqlWindows};
@@ -27,13 +27,7 @@ fn guarantee(config: &Config) -> Guarantee {
 
 /// Nodes from a sink upwards to its source, each with whether it gives by its side output.
 fn path(job: &Job, sink: usize) -> Vec<(usize, bool)> {
-    let mut path = Vec::new();
-    let mut input = job.nodes[sink].input;
-    while let Some((at, side)) = input {
-        path.push((at, side));
-        input = job.nodes[at].input;
-    }
-    path
+    upwards(&job.nodes, job.nodes[sink].input).collect()
 }
 const fn is_map(node: &JobNode) -> bool {
     matches!(node.kind, NodeKind::Operator(OperatorConfig::Map(_), _))

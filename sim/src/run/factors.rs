@@ -144,8 +144,7 @@ impl Watch {
         }
         let scenario = &run.scenario;
         for topic in &scenario.topics {
-            let led = |(tp, leader): (&TopicPartition, &BrokerId)| tp.topic == topic.id && *leader == dead;
-            let led = self.before.leaders.iter().filter(|(tp, leader)| led((tp, leader)));
+            let led = self.before.leaders.iter().filter(|(tp, leader)| tp.topic == topic.id && **leader == dead);
             put(format!("leads.{}", topic.name), led.map(|(tp, _)| 1_i64 << tp.partition.min(62)).sum());
         }
         let on_dead = |tp: &TopicPartition| self.before.leaders.get(tp) == Some(&dead);

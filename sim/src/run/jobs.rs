@@ -3,7 +3,7 @@
 use super::Stage;
 use super::build::{java_consumer, java_producer};
 use crate::judge::{Derivation, Into, ResultNode, ResultPlan, ResultSink};
-use crate::scenario::data::{Job, JobNode, NodeKind, Scenario};
+use crate::scenario::data::{Job, JobNode, NodeKind, Scenario, upwards};
 use crate::scenario::keys::{Config, Profile};
 use crate::world::World;
 use model::actor::{Actor, ActorConfig};
@@ -200,14 +200,8 @@ fn shown(scenario: &Scenario, job: &Job) -> Vec<Option<u16>> {
 }
 /// The nearest operator with state above a node, by its main output.
 fn stateful_above(job: &Job, node: &JobNode) -> Option<usize> {
-    let mut input = node.input;
-    while let Some((at, side)) = input {
-        if matches!(job.nodes[at].kind, NodeKind::Operator(_, Some(_))) {
-            return (!side).then_some(at);
-        }
-        input = job.nodes[at].input;
-    }
-    None
+    let with_state = |at: usize| matches!(job.nodes[at].kind, NodeKind::Operator(_, Some(_)));
+    upwards(&job.nodes, node.input).find(|(at, _)| with_state(*at)).and_then(|(at, side)| (!side).then_some(at))
 }
 
 fn kind(job: &Job, node: &JobNode, scenario: &Scenario, bootstrap: &Arc<[Addr]>, stage: &Stage) -> Kind {

@@ -1,6 +1,6 @@
 //! A scenario ready to run: plain data in which nothing has to be looked up or parsed any more.
 
-pub use super::data_job::{Call, Flink, Job, JobNode, NodeKind, Table};
+pub use super::data_job::{Call, Flink, Job, JobNode, NodeKind, Table, upwards};
 pub use super::data_store::{ClickHouse, ClickHouseTable, Lake, LakeCatalog, TableView};
 use super::expect::Expectation;
 use super::keys::{Config, Profile};

@@ -51,6 +51,10 @@ pub struct Job {
     /// Its graph.
     pub nodes: Vec<JobNode>,
 }
+/// The way up from an input to the source: nodes by place in their graph, each with whether it gives by its side output.
+pub fn upwards(nodes: &[JobNode], input: Option<(usize, bool)>) -> impl Iterator<Item = (usize, bool)> {
+    std::iter::successors(input, |(at, _)| nodes[*at].input)
+}
 /// A node of a job's graph.
 #[derive(Clone, Debug)]
 pub struct JobNode {

@@ -10,7 +10,9 @@ use model::kafka::coordinator::transaction::{
 };
 use model::kafka::log::Entry;
 use model::kafka::txn_messages::TransactionalId;
-use sim::judge::{Cast, Evidence, Excuses, Findings, HangingLaw, Law, Ledger, MarkerLaw, Replica, StateLaw, TopicInfo};
+use sim::judge::{
+    Cast, Evidence, Excuse, Excuses, Findings, HangingLaw, Law, Ledger, Loss, MarkerLaw, Replica, StateLaw, TopicInfo,
+};
 use std::sync::Arc;
 
 const LOG: TopicPartition = TopicPartition::new(1, 0);
@@ -70,13 +72,22 @@ fn found(log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
     found_at(SimTime(100_000_000_000), log, events)
 }
 fn found_at(now: SimTime, log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static str> {
-    let (ledger, excuses) = (Ledger::default(), Excuses::default());
+    excused_at(now, log, events, &Excuses::default()).into_iter().map(|(rule, _)| rule).collect()
+}
+/// The same with the rule that accounts for each.
+fn excused_at(
+    now: SimTime,
+    log: Vec<Batch>,
+    events: Vec<Batch>,
+    excuses: &Excuses,
+) -> Vec<(&'static str, Option<Excuse>)> {
+    let ledger = Ledger::default();
     let cast = Cast { producers: vec!["shop".into()], ids: vec![0], ..Cast::default() };
     let topics = [topic("events", true), topic("__transaction_state", false)];
     let evidence = Evidence {
         now,
         ledger: &ledger,
-        excuses: &excuses,
+        excuses,
         cast: &cast,
         topics: &topics,
         replicas: [(TP, replica(events)), (LOG, replica(log))].into(),
@@ -96,7 +107,7 @@ fn found_at(now: SimTime, log: Vec<Batch>, events: Vec<Batch>) -> Vec<&'static s
     StateLaw.settle(&evidence, &mut findings);
     MarkerLaw.settle(&evidence, &mut findings);
     HangingLaw.settle(&evidence, &mut findings);
-    findings.kept.iter().map(|v| v.rule).collect()
+    findings.kept.iter().map(|v| (v.rule, v.excuse)).collect()
 }
 /// One transaction that ends as it should.
 fn committed() -> (Vec<Batch>, Vec<Batch>) {
@@ -156,4 +167,19 @@ fn what_is_open_at_the_end_is_late_or_hangs() {
     );
     log.push(state(S::PrepareCommit, 2));
     assert_eq!(found(log, events), ["prepared-stands", "lso-stands"]);
+}
+
+#[test]
+fn a_producer_that_no_log_knows_is_accounted_for_by_the_loss_of_one() {
+    let loss = |tp| {
+        let mut excuses = Excuses::default();
+        let excuse = Some(Excuse::UncleanElection);
+        excuses.lost(Loss { at: SimTime(0), tp, from: Offset(0), to: Offset(4), excuse });
+        excuses
+    };
+    let now = SimTime(100_000_000_000);
+    let found = |excuses| excused_at(now, vec![], vec![data(0)], &excuses);
+    assert_eq!(found(Excuses::default()), [("I-29", None)]);
+    assert_eq!(found(loss(LOG)), [("I-29", Some(Excuse::UncleanElection))]);
+    assert_eq!(found(loss(TopicPartition::new(0, 5))), [("I-29", None)], "of other events, not of the log");
 }

@@ -39,6 +39,6 @@ pub use manage::Manage;
 pub use metadata::{FlinkMarker, MAIN, Name, Operation, RefKind, Snapshot, SnapshotId, SnapshotRef, TableMetadata};
 pub use operation::{Change, ChangeKind, Filter, Validation};
 pub use producer::SnapshotProducer;
-pub use read::{live_files, rows};
+pub use read::{live_files, newly_listed, rows};
 pub use table::{Mint, Table};
 pub use writer::{AppendWriter, DeltaWriter, RowKind};

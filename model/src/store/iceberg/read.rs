@@ -5,7 +5,7 @@ use super::file::{Content, DataFile, Entry, FileName, Files, Key, Object};
 use super::metadata::Snapshot;
 use super::table::{read_list, read_manifest};
 use crate::base::Row;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn live_entries(of: &Snapshot, files: &Files) -> Result<Vec<Entry>, Exception> {
     let mut live = Vec::new();
@@ -18,6 +18,21 @@ fn live_entries(of: &Snapshot, files: &Files) -> Result<Vec<Entry>, Exception> {
 /// Data and delete files of a snapshot. One that was added twice is there twice.
 pub fn live_files(of: &Snapshot, files: &Files) -> Result<Vec<DataFile>, Exception> {
     Ok(live_entries(of, files)?.into_iter().map(|e| e.file).collect())
+}
+
+/// Data and delete files that manifests of a snapshot list which are not among those `looked` at; then they are.
+pub fn newly_listed(of: &Snapshot, files: &Files, looked: &mut BTreeSet<Key>) -> Result<Vec<DataFile>, Exception> {
+    let list = read_list(of.list, files)?;
+    let mut new = Vec::new();
+    for manifest in list.iter() {
+        if !looked.contains(&manifest.key) {
+            new.extend(read_manifest(manifest, files)?.into_iter().filter(Entry::live).map(|e| e.file));
+        } else if files.get(&manifest.key).is_err() {
+            return Err(Exception::NotFound);
+        }
+    }
+    looked.extend(list.iter().map(|manifest| manifest.key));
+    Ok(new)
 }
 
 /// The rows of a snapshot. A delete by key hits rows of lower data sequence numbers, a delete by position those of its own

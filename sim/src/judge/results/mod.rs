@@ -13,7 +13,7 @@ pub use reference::{Item, Record};
 use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed};
 use super::{Chunked, Events, Evidence, Findings, LayerCount, Testimony};
 use model::base::{Ghost, KeyMap, Layer, Millis, Row, Shown};
-use model::flink::runtime::operator::OperatorConfig;
+use model::flink::runtime::operator::{JoinConfig, OperatorConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An operator's computation.
@@ -81,32 +81,31 @@ pub struct ResultPlan {
     pub aggregates: Vec<AggregatePlan>,
 }
 impl ResultPlan {
-    /// The same, if joins waited for ever; none if there are none. A join forgets when the watermark has passed its time to
-    /// live, not when the events have: where the watermark lags, it pairs what is further apart.
-    fn lagging(&self) -> Option<Self> {
+    /// The same with what `instead` gives in the place of a node; none where it gives nothing.
+    fn with(&self, instead: impl Fn(&ResultNode) -> Option<ResultNode>) -> Option<Self> {
         let mut plan = self.clone();
         let mut changed = false;
         for node in &mut plan.nodes {
-            if let ResultNode::Derived(_, Derivation(OperatorConfig::Join(join))) = node {
-                join.ttl = Millis(i64::MAX);
+            if let Some(other) = instead(node) {
+                *node = other;
                 changed = true;
             }
         }
         changed.then_some(plan)
     }
-    /// The same, and duplicates were let through; none if there is neither.
-    fn patient(&self) -> Option<Self> {
-        let mut plan = self.clone();
-        let mut changed = false;
-        for node in &mut plan.nodes {
-            match node {
-                ResultNode::Derived(_, Derivation(OperatorConfig::Join(join))) => join.ttl = Millis(i64::MAX),
-                ResultNode::Derived(of, Derivation(OperatorConfig::Deduplicate(_))) => *node = ResultNode::Same(*of),
-                _ => continue,
-            }
-            changed = true;
-        }
-        changed.then_some(plan)
+}
+/// A join that waits for ever. A join forgets when the watermark has passed its time to live, not when the events have: where
+/// the watermark lags, it pairs what is further apart.
+fn waiting(node: &ResultNode) -> Option<ResultNode> {
+    let ResultNode::Derived(of, Derivation(OperatorConfig::Join(join))) = node else { return None };
+    let patient = JoinConfig { ttl: Millis(i64::MAX), ..join.clone() };
+    Some(ResultNode::Derived(*of, Derivation(OperatorConfig::Join(patient))))
+}
+/// What lets duplicates through.
+fn letting_through(node: &ResultNode) -> Option<ResultNode> {
+    match node {
+        ResultNode::Derived(of, Derivation(OperatorConfig::Deduplicate(_))) => Some(ResultNode::Same(*of)),
+        _ => None,
     }
 }
 
@@ -285,14 +284,21 @@ impl ResultLaw {
         let slowest = self.slowest(end);
         let evaluate = |plan: &ResultPlan, sent: &_| reference::evaluate(plan, sent, &beyond, &slowest);
         let expected = evaluate(&self.plan, &self.sent);
-        let lagging = self.plan.lagging().map(|plan| evaluate(&plan, &self.sent));
+        let lagging = self.plan.with(waiting).map(|plan| evaluate(&plan, &self.sent));
         // What did not get into its topic is missing there, and is nothing that a job could have lost.
         let present = self.present(end);
         let sent = present.as_ref().unwrap_or(&self.sent);
         let there = present.as_ref().map(|present| evaluate(&self.plan, present));
         let there = there.as_ref().unwrap_or(&expected);
-        let patient = self.plan.patient().map(|plan| evaluate(&plan, sent));
-        let foretold = Foretold { rows: there, patient: patient.as_ref().unwrap_or(there) };
+        let drops = self.plan.nodes.iter().any(|node| letting_through(node).is_some());
+        let patient = if drops || present.is_some() {
+            self.plan.with(|node| waiting(node).or_else(|| letting_through(node))).map(|plan| evaluate(&plan, sent))
+        } else {
+            None
+        };
+        // Where nothing is dropped and all is there, a plan that waits is the lagging one.
+        let patient = patient.as_ref().or(lagging.as_ref().filter(|_| !drops && present.is_none()));
+        let foretold = Foretold { rows: there, patient: patient.unwrap_or(there) };
         for (at, plan) in self.plan.aggregates.iter().enumerate() {
             // Jobs that write the same, one after the other, are one to whoever reads it.
             let together: Vec<_> = self.plan.aggregates.iter().filter(|p| p.into == plan.into).collect();

@@ -3,7 +3,7 @@
 //! A run waits for the timeout of what a dead application has left open. What the coordinator knows and can still end is late;
 //! what it does not know is ended by nobody.
 
-use super::{History, add, at_odds, histories};
+use super::{History, add, at_odds, histories, is_log};
 use crate::judge::{Evidence, Excuse, Findings, Law};
 use crate::world::Observer;
 use model::base::{Offset, ProducerId, TopicPartition};
@@ -59,9 +59,16 @@ pub fn stands_by_rule(end: &Evidence<'_>, tp: TopicPartition, at: Offset) -> Opt
 fn of(histories: &[History], producer: ProducerId) -> Option<&History> {
     histories.iter().find(|h| h.records.iter().any(|r| r.producer == producer))
 }
+/// The rule by which a log of transactions has lost what it knew: a producer that none knows was known to that one.
+fn log_lost(end: &Evidence<'_>) -> Option<Excuse> {
+    end.excuses.losses().iter().filter(|loss| is_log(end, loss.tp)).find_map(|loss| loss.excuse)
+}
 /// The rule by which a transaction of this id, if one is known, has no end in a partition.
 fn excuse(end: &Evidence<'_>, tp: TopicPartition, history: Option<&History>) -> Option<Excuse> {
-    history.map_or_else(|| end.excuses.loss(tp, None), |h| at_odds(end, h, Some(tp)))
+    match history {
+        Some(history) => at_odds(end, history, Some(tp)),
+        None => end.excuses.loss(tp, None).or_else(|| log_lost(end)),
+    }
 }
 
 impl Law for HangingLaw {

@@ -25,12 +25,16 @@ struct History {
     records: Vec<TransactionLogValue>,
 }
 
+/// Whether a partition is one of the log of transactions.
+fn is_log(end: &Evidence<'_>, tp: TopicPartition) -> bool {
+    end.topics.get(usize::from(tp.topic.0)).is_some_and(|t| t.name == "__transaction_state")
+}
+
 /// Histories of all ids whose partition of the log can be read.
 fn histories(end: &Evidence<'_>) -> Vec<History> {
     let mut all = Vec::new();
     for (tp, replicas) in &end.replicas {
-        let internal = end.topics.get(usize::from(tp.topic.0)).is_some_and(|t| t.name == "__transaction_state");
-        if !internal || !replicas.iter().any(|r| r.leads && r.alive) {
+        if !is_log(end, *tp) || !replicas.iter().any(|r| r.leads && r.alive) {
             continue;
         }
         let mut by_id: BTreeMap<u32, Vec<TransactionLogValue>> = BTreeMap::new();

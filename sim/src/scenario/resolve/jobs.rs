@@ -6,7 +6,9 @@ mod tables;
 mod windows;
 
 use super::{At, Resolver, machine};
-use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload};
+use crate::scenario::data::{
+    Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload, upwards,
+};
 use crate::scenario::keys::{Config, Profile, Setting, Side, against_transactions};
 use crate::scenario::problem::{Problem, nearest};
 use crate::scenario::raw::{JobOperator, JobSink, OperatorKind, ResumedState};
@@ -225,45 +227,38 @@ impl Resolver<'_> {
             let (ready, rest): (Vec<_>, Vec<_>) =
                 left.iter().copied().partition(|p: &Part| p.input(job).is_none_or(|name| done(&order, base(name))));
             if ready.is_empty() {
-                for part in &rest {
-                    let (list, n) = part.path();
-                    let path = [Key("jobs"), Item(i), Key(list), Item(n), Key("input")];
-                    let input = part.input(job).map_or("", base);
-                    match seen.get(input) {
-                        Some(Part::Sink(_)) => self.say(&path, format!("`{input}` is a sink: it hands nothing on")),
-                        // Who takes its input from a part of a cycle, or from one that is wrong, has nothing wrong itself.
-                        Some(_) => {
-                            let name = part.name(job);
-                            let above = |name: &str| seen.get(name).and_then(|p| p.input(job)).map(base);
-                            let way: Vec<&str> = std::iter::successors(Some(input), |name| above(name))
-                                .take(rest.len())
-                                .take_while(|above| *above != name)
-                                .collect();
-                            let closes = way.last().is_some_and(|last| above(last) == Some(name)) || input == name;
-                            // Each cycle is said once, at the first of its parts.
-                            let first = rest.iter().map(|p| p.name(job)).find(|n| *n == name || way.contains(n));
-                            if good && closes && first == Some(name) {
-                                let through = if way.is_empty() {
-                                    String::new()
-                                } else {
-                                    format!(", through `{}`", way.join("`, `"))
-                                };
-                                self.say(&path, format!("`{name}` takes its input from itself{through}: a cycle"));
-                            }
-                        }
-                        None => {
-                            let problem = Problem::at(self.place(&path), format!("the job has no part `{input}`"));
-                            let known = seen.iter().filter(|(_, p)| !matches!(p, Part::Sink(_))).map(|(n, _)| *n);
-                            self.problems.push(problem.nearest(input, known));
-                        }
-                    }
-                }
+                self.never_ready(i, &rest, &seen, good);
                 return None;
             }
             order.extend(ready);
             left = rest;
         }
         good.then_some(order)
+    }
+
+    /// Says why each part that is left has no input: a sink hands nothing on, a cycle, no such part.
+    fn never_ready(&mut self, i: usize, left: &[Part], seen: &BTreeMap<&str, Part>, good: bool) {
+        let job = &self.raw.jobs[i];
+        for part in left {
+            let (list, n) = part.path();
+            let path = [Key("jobs"), Item(i), Key(list), Item(n), Key("input")];
+            let input = part.input(job).map_or("", base);
+            match seen.get(input) {
+                Some(Part::Sink(_)) => self.say(&path, format!("`{input}` is a sink: it hands nothing on")),
+                // Who takes its input from a part of a cycle, or from one that is wrong, has nothing wrong itself.
+                Some(_) => {
+                    if let Some(through) = cycle(job, *part, left, seen).filter(|_| good) {
+                        let name = part.name(job);
+                        self.say(&path, format!("`{name}` takes its input from itself{through}: a cycle"));
+                    }
+                }
+                None => {
+                    let problem = Problem::at(self.place(&path), format!("the job has no part `{input}`"));
+                    let known = seen.iter().filter(|(_, p)| !matches!(p, Part::Sink(_))).map(|(n, _)| *n);
+                    self.problems.push(problem.nearest(input, known));
+                }
+            }
+        }
     }
 
     /// Names what nobody takes: an operator's output, a sink's topic.
@@ -550,17 +545,28 @@ impl Part {
     }
 }
 
-/// Whether watermarks come out of a node: its source makes them, or it ends, which ends event time too.
-fn has_event_time(graph: &[JobNode], mut at: usize) -> bool {
-    loop {
-        let node = &graph[at];
-        match (&node.kind, node.input) {
-            (NodeKind::Source { watermarks, until, .. }, _) => return watermarks.is_some() || until.is_some(),
-            (NodeKind::Operator(OperatorConfig::Assign(_), _), _) => return true,
-            (_, Some((above, _))) => at = above,
-            (_, None) => return false,
-        }
+/// The way through which a part takes its input from itself, as it is said; none where it does not, or where the cycle is
+/// said at another of its parts, the first of them.
+fn cycle(job: &crate::scenario::raw::Job, part: Part, left: &[Part], seen: &BTreeMap<&str, Part>) -> Option<String> {
+    let name = part.name(job);
+    let above = |name: &str| seen.get(name).and_then(|p| p.input(job)).map(base);
+    let way: Vec<&str> =
+        std::iter::successors(above(name), |name| above(name)).take(left.len()).take_while(|n| *n != name).collect();
+    let closes = above(way.last().copied().unwrap_or(name)) == Some(name);
+    let first = left.iter().map(|p| p.name(job)).find(|n| *n == name || way.contains(n));
+    if !closes || first != Some(name) {
+        return None;
     }
+    Some(if way.is_empty() { String::new() } else { format!(", through `{}`", way.join("`, `")) })
+}
+
+/// Whether watermarks come out of a node: its source makes them, or it ends, which ends event time too.
+fn has_event_time(graph: &[JobNode], at: usize) -> bool {
+    upwards(graph, Some((at, false))).any(|(at, _)| match &graph[at].kind {
+        NodeKind::Source { watermarks, until, .. } => watermarks.is_some() || until.is_some(),
+        NodeKind::Operator(operator, _) => matches!(operator, OperatorConfig::Assign(_)),
+        _ => false,
+    })
 }
 
 /// Prefixes of the transactional ids that sinks make up.

@@ -3,7 +3,7 @@
 use super::stores::tables;
 use super::{At, Resolver};
 use crate::judge::{MarkingRule, Objective, Rule};
-use crate::scenario::data::{Application, ClickHouse, Gatekeeper, Job, NodeKind, Reader};
+use crate::scenario::data::{Application, ClickHouse, Gatekeeper, Job, NodeKind, Reader, upwards};
 use crate::scenario::problem::{Problem, nearest};
 use crate::scenario::raw::Raw;
 use crate::scenario::units::Duration;
@@ -81,17 +81,17 @@ impl Writers<'_> {
     }
 }
 /// The topics whose rows come out of a node, each as it was; `None` if an operator makes others of them.
-fn sources_of(job: &Job, mut from: (usize, bool)) -> Option<&[TopicId]> {
-    loop {
-        let node = &job.nodes[from.0];
-        match &node.kind {
-            NodeKind::Source { topics, .. } => return Some(topics),
-            NodeKind::Operator(
-                OperatorConfig::Map(_) | OperatorConfig::Deduplicate(_) | OperatorConfig::Assign(_),
-                _,
-            ) => from = node.input?,
-            _ => return None,
+fn sources_of(job: &Job, from: (usize, bool)) -> Option<&[TopicId]> {
+    let keeps = |kind: &NodeKind| match kind {
+        NodeKind::Operator(operator, _) => {
+            matches!(operator, OperatorConfig::Map(_) | OperatorConfig::Deduplicate(_) | OperatorConfig::Assign(_))
         }
+        _ => false,
+    };
+    let mut kinds = upwards(&job.nodes, Some(from)).map(|(at, _)| &job.nodes[at].kind);
+    match kinds.find(|kind| !keeps(kind))? {
+        NodeKind::Source { topics, .. } => Some(topics),
+        _ => None,
     }
 }
 

@@ -25,7 +25,7 @@ pub enum ConsumerGroupState {
 }
 
 /// A KIP-848 group.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ConsumerGroup {
     /// Group epoch: grows with every change of members, subscriptions or topics.
     pub(super) epoch: i32,
@@ -45,6 +45,23 @@ pub struct ConsumerGroup {
     pub(super) owners: BTreeMap<TopicPartition, u32>,
     /// When the topics are looked at again.
     pub(super) refresh_at: Millis,
+}
+
+impl Default for ConsumerGroup {
+    /// A group without members. Its epochs are 1 before anything has changed them: 0 is what a member joins with.
+    fn default() -> Self {
+        Self {
+            epoch: 1,
+            metadata_hash: 0,
+            assignment_epoch: 1,
+            assigned_at: None,
+            members: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            target: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            refresh_at: Millis::ZERO,
+        }
+    }
 }
 
 impl ConsumerGroup {

@@ -16,9 +16,6 @@ use crate::kafka::txn_messages::GroupId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Epoch that the first member of a new group gets (**R**).
-const FIRST_EPOCH: i32 = 2;
-
 impl GroupCoordinatorShard {
     /// ConsumerGroupHeartbeat.
     pub(in super::super) fn consumer_heartbeat(
@@ -60,7 +57,7 @@ impl GroupCoordinatorShard {
         if look_at_topics {
             let hash = metadata_hash(group.members_with(&updated).into_iter(), &self.topics);
             if bump || hash != group.metadata_hash {
-                epoch = if epoch == 0 { FIRST_EPOCH } else { epoch + 1 };
+                epoch += 1;
                 records.push(GroupRecord::ConsumerGroupMetadata(id, Some((epoch, hash))));
             }
         }
@@ -177,8 +174,12 @@ fn replace_member(
     ]);
 }
 
-/// A member's part of the target as it is; that of the one whose place it takes, if it is static.
+/// A member's part of the target as it is: that of the one whose place it takes, if it is static. A member that names its
+/// instance for the first time has none until the next target (`ModernGroup.targetAssignment`).
 fn present_target(group: &ConsumerGroup, member: &ConsumerMember) -> BTreeSet<TopicPartition> {
-    let replaced = member.subscription.instance.as_ref().and_then(|i| group.static_members.get(i));
-    group.target.get(replaced.unwrap_or(&member.id)).map(|set| (**set).clone()).unwrap_or_default()
+    let holder = match &member.subscription.instance {
+        Some(instance) => group.static_members.get(instance),
+        None => Some(&member.id),
+    };
+    holder.and_then(|id| group.target.get(id)).map(|set| (**set).clone()).unwrap_or_default()
 }
