@@ -364,6 +364,8 @@ pub enum Event {
         job: u16,
         /// Restarts so far.
         restarts: u32,
+        /// The attempt that runs, of its tasks.
+        attempt: u32,
         /// The checkpoint that it was restored from; -1 for none.
         restored: i64,
     },

@@ -191,9 +191,10 @@ impl Feed for Event {
                 c.i64(id);
                 c.u8(reason);
             }
-            Self::JobRunning { job, restarts, restored } => {
+            Self::JobRunning { job, restarts, attempt, restored } => {
                 c.u16(job);
                 c.u32(restarts);
+                c.u32(attempt);
                 c.i64(restored);
             }
             Self::JobFailing { job, cause: what } | Self::TaskManagerLost { job, signal: what } => {

@@ -20,10 +20,6 @@ impl Took {
     pub const fn attempt(&self) -> (u16, u32) {
         (self.at.job, self.at.attempt)
     }
-    /// The attempt of `later` began with a checkpoint that this did not go into, so that it was to be taken again.
-    pub fn comes_again_in(&self, later: &Self) -> bool {
-        self.attempt() != later.attempt() && later.at.restored <= self.at.last
-    }
     /// The attempt of `later` began with a checkpoint that this had gone into.
     pub fn stands_in(&self, later: &Self) -> bool {
         self.attempt() != later.attempt() && later.at.restored > self.at.last
@@ -48,8 +44,15 @@ impl Taking {
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
     of: BTreeMap<OperatorAt, Taking>,
+    began: Attempts,
 }
+/// The checkpoint that each attempt of a job began with.
+pub type Attempts = BTreeMap<(u16, u32), i64>;
 impl Decisions {
+    /// Attempts in which anything was taken.
+    pub const fn attempts(&self) -> &Attempts {
+        &self.began
+    }
     /// Rows were taken.
     pub fn add(&mut self, decision: &Decision) {
         let Point { job, vertex, operator, .. } = decision.at;
@@ -58,7 +61,10 @@ impl Decisions {
         of.rows.extend_from_slice(&decision.rows);
         match of.took.last_mut() {
             Some((last, end)) if *last == took => *end = of.rows.len(),
-            _ => of.took.push((took, of.rows.len())),
+            _ => {
+                of.took.push((took, of.rows.len()));
+                self.began.insert(took.attempt(), took.at.restored);
+            }
         }
     }
     /// How an operator took each row that is asked for, in order.

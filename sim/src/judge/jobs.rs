@@ -1,5 +1,6 @@
 //! How jobs fared: their checkpoints, their failures and restarts, what their committers swallowed.
 
+use super::Attempts;
 use crate::world::Observer;
 use model::base::{Event, Nanos, ProcessId, SimTime};
 
@@ -56,8 +57,13 @@ pub struct JobAccount {
 #[derive(Clone, Debug, Default)]
 pub struct JobTally {
     jobs: Vec<JobAccount>,
+    attempts: Attempts,
 }
 impl JobTally {
+    /// Attempts in which all tasks ran.
+    pub const fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
     /// The account of a job.
     pub fn of(&self, job: u16) -> JobAccount {
         self.jobs.get(usize::from(job)).cloned().unwrap_or_default()
@@ -103,7 +109,8 @@ impl Observer for JobTally {
                     downtimes.push(Downtime { at, cause, until: None, restored: -1 });
                 }
             }
-            Event::JobRunning { job, restored, .. } => {
+            Event::JobRunning { job, attempt, restored, .. } => {
+                self.attempts.insert((job, attempt), restored.max(0));
                 if let Some(down) = self.at(job).downtimes.last_mut().filter(|d| d.until.is_none()) {
                     (down.until, down.restored) = (Some(at), restored);
                 }
@@ -126,10 +133,10 @@ mod tests {
             at += Nanos::secs(1);
             tally.event(at, 0, 0, ProcessId(0), &event);
         };
-        tell(Event::JobRunning { job: 1, restarts: 0, restored: -1 });
+        tell(Event::JobRunning { job: 1, restarts: 0, attempt: 0, restored: -1 });
         tell(Event::JobFailing { job: 1, cause: 5 });
         tell(Event::JobFailing { job: 1, cause: 8 });
-        tell(Event::JobRunning { job: 1, restarts: 2, restored: 7 });
+        tell(Event::JobRunning { job: 1, restarts: 2, attempt: 2, restored: 7 });
         let second = |n| SimTime::ZERO + Nanos::secs(n);
         let down = Downtime { at: second(2), cause: 5, until: Some(second(4)), restored: 7 };
         assert_eq!(tally.of(1).downtimes, [down]);

@@ -58,7 +58,7 @@ pub use by_event::{ByEvent, Events};
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;
-pub use decisions::{Decisions, OperatorAt, Took};
+pub use decisions::{Attempts, Decisions, OperatorAt, Took};
 pub use evidence::{Cast, Derived, Evidence, ReaderInfo, Replica, StoredTable, TopicInfo};
 pub use excuse::{Excuse, Excuses, Loss};
 pub use explain::explain;

@@ -50,8 +50,8 @@ pub enum Call {
     RegisterTaskManager {
         /// Which start of which process.
         resource: ResourceId,
-        /// `taskmanager.numberOfTaskSlots`.
-        slots: u16,
+        /// By slot: whose it is (`SlotReport`). As many as `taskmanager.numberOfTaskSlots`.
+        slots: Vec<Option<JobId>>,
         /// Where it takes calls.
         rpc: Addr,
         /// Where it takes requests for partitions.
@@ -107,8 +107,8 @@ pub enum Call {
 /// What nobody waits for.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// A TaskManager to whoever asked: it is there.
-    Alive(Master, ResourceId),
+    /// A TaskManager to whoever asked: it is there; to the ResourceManager with whose its slots are (`SlotReport`).
+    Alive(Master, ResourceId, Vec<Option<JobId>>),
     /// A JobMaster to a TaskManager: it is not mine any more (`disconnectJobManager`).
     Disconnect(JobId),
     /// A TaskManager to the ResourceManager: the job has no use for this slot, it is free (`notifySlotAvailable`).
@@ -299,12 +299,19 @@ impl Feed for Master {
         }
     }
 }
+fn feed_slots(slots: &[Option<JobId>], chain: &mut Chain) {
+    chain.u16(slots.len() as u16);
+    for (slot, job) in slots.iter().zip(0u16..).filter_map(|(job, slot)| Some((slot, (*job)?))) {
+        chain.u16(slot);
+        job.feed(chain);
+    }
+}
 impl Feed for Call {
     fn feed(&self, chain: &mut Chain) {
         match self {
             Self::RegisterTaskManager { resource, slots, rpc, data } => {
                 resource.feed(chain);
-                chain.u16(*slots);
+                feed_slots(slots, chain);
                 rpc.feed(chain);
                 data.feed(chain);
             }
@@ -357,9 +364,10 @@ impl Feed for Call {
 impl Feed for Note {
     fn feed(&self, chain: &mut Chain) {
         match self {
-            Self::Alive(master, resource) => {
+            Self::Alive(master, resource, slots) => {
                 master.feed(chain);
                 resource.feed(chain);
+                feed_slots(slots, chain);
             }
             Self::Disconnect(job) => job.feed(chain),
             Self::SlotAvailable(resource, job, slot) => {

@@ -55,7 +55,6 @@ enum Asked {
 /// A TaskManager.
 #[derive(Clone, Debug)]
 pub struct TaskManager {
-    config: Arc<TaskManagerConfig>,
     resource: ResourceId,
     me: Addr,
     line: Link<Asked>,
@@ -96,7 +95,6 @@ impl TaskManager {
         cx.listen(DATA, true);
         cx.wake_port(MAIN, Some(cx.now));
         Self {
-            config: Arc::clone(config),
             resource: ResourceId { process: cx.me, incarnation: cx.incarnation },
             me: Addr { process: cx.me, port: DATA },
             line: Link::new(MAIN, config.job_manager, config.ask_timeout),
@@ -225,12 +223,15 @@ impl TaskManager {
             Call::Heartbeat(master) => {
                 let beat = self.masters.requested(*master, cx.millis());
                 if beat.is_some() {
-                    cx.send(conn, Rpc::Tell(Note::Alive(*master, self.resource)).wrap());
+                    let slots = if *master == Master::Resource { self.slots.clone() } else { Vec::new() };
+                    cx.send(conn, Rpc::Tell(Note::Alive(*master, self.resource, slots)).wrap());
                 }
                 true
             }
             Call::RequestSlot { job, slot } => {
-                let free = self.slots[usize::from(*slot)].is_none_or(|j| j == *job);
+                // One that knows no ResourceManager takes none: what it is asked for was meant for the start before it.
+                let known = self.unregistered.is_none();
+                let free = known && self.slots[usize::from(*slot)].is_none_or(|j| j == *job);
                 if free {
                     self.slots[usize::from(*slot)] = Some(*job);
                     self.masters.monitor(Master::Job(*job), cx.millis());
@@ -333,7 +334,7 @@ impl TaskManager {
             self.register_at = Some(now + REGISTER_AGAIN);
             let rpc = Addr { process: cx.me, port: RPC };
             let call =
-                Call::RegisterTaskManager { resource: self.resource, slots: self.config.slots, rpc, data: self.me };
+                Call::RegisterTaskManager { resource: self.resource, slots: self.slots.clone(), rpc, data: self.me };
             self.line.ask(call, Asked::Register, cx);
         }
         let (due, later) = std::mem::take(&mut self.again).into_iter().partition(|(at, _)| *at <= now);

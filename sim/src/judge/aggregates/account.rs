@@ -3,7 +3,7 @@
 
 use super::{AggregatePlan, Guarantee, Reached, Shape, What};
 use crate::judge::results::Into;
-use crate::judge::{Excuse, Made, Took};
+use crate::judge::{Attempts, Excuse, Made, Took};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How each event was taken by some operator, in order.
@@ -37,6 +37,8 @@ pub struct Facts<'a> {
     pub writes: [Taken; 2],
     /// Firings that stand.
     pub firings: Vec<Standing<'a>>,
+    /// The checkpoint that each attempt began with.
+    pub attempts: Attempts,
     /// The newest attempt, where there was more than one.
     pub newest: Option<(u16, u32)>,
     /// The source has several subtasks.
@@ -54,9 +56,9 @@ pub struct Facts<'a> {
 fn of(taken: &Taken, event: u32) -> &[Took] {
     taken.get(&event).map_or(&[], Vec::as_slice)
 }
-/// Whether an event came again because an attempt began with a checkpoint that it had not gone into.
-fn came_again(took: &[Took]) -> bool {
-    took.iter().enumerate().any(|(i, earlier)| took[i + 1..].iter().any(|later| earlier.comes_again_in(later)))
+/// What was taken, with each that was taken later.
+fn pairs(took: &[Took]) -> impl Iterator<Item = (&Took, &Took)> {
+    took.iter().enumerate().flat_map(|(i, t)| took[i + 1..].iter().map(move |later| (t, later)))
 }
 /// How often at most one attempt took it.
 fn most_in_one(took: &[Took]) -> u64 {
@@ -71,24 +73,37 @@ impl Facts<'_> {
         let [result, late] = &self.writes;
         [&self.window, &self.joins, result, late].into_iter().flat_map(move |taken| of(taken, event))
     }
+    /// An attempt since `earlier`, up to that of `later`, began with a checkpoint that this did not go into, so that it was to be
+    /// taken again: by that attempt, or by one that began with a checkpoint which that one had made before it came to it.
+    fn comes_again(&self, earlier: &Took, later: &Took) -> bool {
+        let (from, to) = (earlier.attempt(), later.attempt());
+        let between = self.attempts.iter().filter(|(attempt, _)| (from..=to).contains(*attempt) && **attempt != from);
+        from != to && between.map(|(_, restored)| *restored).fold(later.at.restored, i64::min) <= earlier.at.last
+    }
+    /// Whether an event came again because an attempt began with a checkpoint that it had not gone into.
+    fn came_again(&self, took: &[Took]) -> bool {
+        pairs(took).any(|(earlier, later)| self.comes_again(earlier, later))
+    }
     /// What was written of it since the checkpoint that a later attempt began with is written again: no attempt by itself has
     /// written more of it than there is.
     fn written_again(&self, event: u32, copies: u64) -> bool {
-        self.writes.iter().map(|taken| of(taken, event)).any(|took| came_again(took) && most_in_one(took) <= copies)
+        self.writes
+            .iter()
+            .map(|taken| of(taken, event))
+            .any(|took| self.came_again(took) && most_in_one(took) <= copies)
     }
     /// The window has taken it in two attempts.
     fn taken_again(&self, event: u32) -> bool {
-        came_again(of(&self.window, event))
+        self.came_again(of(&self.window, event))
     }
     /// State may hold it twice: it was in the state that an attempt began with, and came again; or two jobs have it.
     fn inexact(&self, event: u32) -> Option<Excuse> {
         let took = of(&self.window, event);
-        let pairs = || took.iter().enumerate().flat_map(|(i, t)| took[i + 1..].iter().map(move |later| (t, later)));
         let jobs: BTreeSet<u16> = took.iter().map(|t| t.at.job).chain(self.fired_by(event)).collect();
         let state = (self.twice && jobs.len() > 1).then_some(Excuse::StateTwice);
-        let stands = self.plan.inexact && pairs().any(|(earlier, later)| earlier.stands_in(later));
+        let stands = self.plan.inexact && pairs(took).any(|(earlier, later)| earlier.stands_in(later));
         // Without checkpoints nothing is in the state that an attempt begins with.
-        let anew = self.plan.inexact && pairs().any(|(earlier, later)| earlier.comes_again_in(later));
+        let anew = self.plan.inexact && self.came_again(took);
         state.or((stands || anew).then_some(Excuse::InexactState))
     }
     fn fired_by(&self, event: u32) -> impl Iterator<Item = u16> {

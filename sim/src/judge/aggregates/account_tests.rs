@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::judge::results::Into;
-use crate::judge::{Excuse, Made, Took};
+use crate::judge::{Attempts, Excuse, Made, Took};
 use model::base::Point;
 
 const TUMBLING: Shape = Shape::Sliding { size: 10, slide: 10, offset: 0 };
@@ -48,6 +48,7 @@ fn facts(plan: &AggregatePlan) -> Facts<'_> {
         joins: Taken::new(),
         writes: Default::default(),
         firings: Vec::new(),
+        attempts: Attempts::new(),
         newest: None,
         parallel: false,
         twice: false,
@@ -152,6 +153,13 @@ fn at_least_once_accounts_for_what_the_restored_checkpoint_lacks() {
     assert_eq!(twice(&[point(0, 0, 2), point(1, 2, 2), point(1, 2, 2)]), None);
     assert_eq!(twice(&[point(0, 0, 2), point(1, 2, 2), point(2, 2, 3)]), Some(Excuse::AtLeastOnce));
     assert_eq!(twice(&[point(0, 0, 0), point(1, 0, 0)]), Some(Excuse::AtLeastOnce), "without any checkpoint");
+    // Attempt 1 began with checkpoint 2 and made checkpoint 4 before it came to the row; attempt 2 began with that.
+    let writes = [point(0, 0, 2), point(2, 4, 4)];
+    assert_eq!(twice(&writes), None, "nothing tells that it was to be written again");
+    let mut facts = facts(&plan);
+    facts.attempts = [((0, 1), 2), ((0, 2), 4)].into();
+    facts.writes[0] = [(0, writes.iter().map(|at| took(*at, i64::MIN)).collect())].into();
+    assert_eq!(rule(What::Twice, &facts), Some(Excuse::AtLeastOnce));
 }
 
 #[test]

@@ -279,6 +279,7 @@ fn facts<'a>(
         joins: taken(&mut joins()),
         writes: [taken(&mut together.iter().map(|p| p.writer)), taken(&mut late().map(|l| l.writer))],
         firings: standing.collect(),
+        attempts: told.decisions.attempts().iter().chain(told.jobs.attempts()).map(|(k, v)| (*k, *v)).collect(),
         newest,
         parallel: of_filters.len() > 1,
         twice: together.iter().filter_map(|p| p.resumes).any(|of| {

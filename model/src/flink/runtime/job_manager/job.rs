@@ -356,7 +356,8 @@ impl JobMaster {
             self.reader_runs(attempt, now, wants);
             if self.runs() {
                 let restored = self.restored_from.map_or(-1, |id| id.0);
-                wants.push(Want::Emit(Event::JobRunning { job: self.id.0, restarts: self.restarted, restored }));
+                let (job, restarts, attempt) = (self.id.0, self.restarted, attempt.attempt);
+                wants.push(Want::Emit(Event::JobRunning { job, restarts, attempt, restored }));
             }
         }
         if self.executions.values().all(|e| e.stage == Stage::Told(ExecutionState::Finished)) {

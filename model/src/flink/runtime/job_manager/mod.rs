@@ -351,7 +351,7 @@ impl JobManager {
                     self.lose(before, cx);
                 }
                 if self.resources.get(*resource).is_none() {
-                    self.resources.register(*resource, *data, *slots, now);
+                    self.resources.register(*resource, *data, slots, now);
                     if !self.watchers.contains(rpc) {
                         self.watchers.push(*rpc);
                         self.keep(cx);
@@ -385,8 +385,11 @@ impl JobManager {
     /// A TaskManager tells that it is there.
     fn told(&mut self, input: &Input<Message>, now: Millis) {
         let Input::Message { message: Message::Foreign(m), .. } = input else { return };
-        if let Some(Rpc::Tell(Note::Alive(master, resource))) = m.get() {
+        if let Some(Rpc::Tell(Note::Alive(master, resource, slots))) = m.get() {
             self.of(*master).received(*resource, now);
+            if *master == Master::Resource {
+                self.resources.report(*resource, slots, now);
+            }
         }
     }
     fn of(&mut self, master: Master) -> &mut HeartbeatManager<ResourceId> {
@@ -410,7 +413,8 @@ impl JobManager {
                     self.lost_by(master, id, UNREACHABLE, cx);
                 }
             }
-            Asked::Slot(slot) if how != Ended::Answered(true) => self.resources.free(id, slot, now),
+            Asked::Slot(slot) if how == Ended::Answered(true) => self.resources.confirm(id, slot),
+            Asked::Slot(slot) => self.resources.free(id, slot, now),
             Asked::Event(job, event) => {
                 let delivered = how == Ended::Answered(true);
                 self.with_job(job, cx, |job, wants| job.event_ended(event, delivered, now, wants));

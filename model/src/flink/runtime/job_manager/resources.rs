@@ -13,9 +13,17 @@ pub struct Registered {
     /// Where it takes requests for partitions.
     pub data: Addr,
     /// By slot: whose it is.
-    slots: Vec<Option<JobId>>,
+    slots: Vec<Option<Given>>,
     /// Drawn when it registered: among several with free slots the first in this order is taken.
     rank: u64,
+}
+
+/// A slot that a job has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Given {
+    job: JobId,
+    /// The TaskManager has said so; until then the request is on its way.
+    confirmed: bool,
 }
 
 /// The ResourceManager's books.
@@ -36,12 +44,36 @@ impl Resources {
     pub fn new(patient_until: Millis, random: Stream) -> Self {
         Self { managers: BTreeMap::new(), wanted: BTreeMap::new(), patient_until, check_at: None, random }
     }
-    /// A TaskManager has registered; another start of the same process is gone with that.
-    pub fn register(&mut self, id: ResourceId, data: Addr, slots: u16, now: Millis) {
+    /// A TaskManager has registered, with the slots that it has and whose they are (`SlotReport`); another start of the same
+    /// process is gone with that.
+    pub fn register(&mut self, id: ResourceId, data: Addr, slots: &[Option<JobId>], now: Millis) {
         let rank = self.random.bits();
-        let slots = vec![None; usize::from(slots)];
+        let slots = slots.iter().map(|slot| slot.map(|job| Given { job, confirmed: true })).collect();
         self.managers.insert(id, Registered { data, slots, rank });
         self.check(now);
+    }
+    /// A TaskManager says whose its slots are, as each of its heartbeats does (`SlotStatusSyncer.reconcileSlotStatus`): where
+    /// an answer or a word was lost the books are put right. What is on its way is left.
+    pub fn report(&mut self, id: ResourceId, slots: &[Option<JobId>], now: Millis) {
+        let Some(manager) = self.managers.get_mut(&id) else { return };
+        let mut changed = false;
+        for (mine, theirs) in manager.slots.iter_mut().zip(slots) {
+            let right = match (*mine, *theirs) {
+                (Some(Given { confirmed: false, .. }), _) => continue,
+                (_, theirs) => theirs.map(|job| Given { job, confirmed: true }),
+            };
+            changed |= *mine != right;
+            *mine = right;
+        }
+        if changed {
+            self.check(now);
+        }
+    }
+    /// A TaskManager has given a slot to the job that was to have it.
+    pub fn confirm(&mut self, id: ResourceId, slot: u16) {
+        if let Some(given) = self.managers.get_mut(&id).and_then(|m| m.slots[usize::from(slot)].as_mut()) {
+            given.confirmed = true;
+        }
     }
     /// Earlier starts of the same process.
     pub fn predecessors(&self, id: ResourceId) -> Vec<ResourceId> {
@@ -66,7 +98,7 @@ impl Resources {
         self.wanted.remove(&job);
         let mut had = Vec::new();
         for (id, manager) in &mut self.managers {
-            let slots = manager.slots.iter_mut().filter(|s| **s == Some(job));
+            let slots = manager.slots.iter_mut().filter(|s| s.is_some_and(|given| given.job == job));
             if slots.map(|s| *s = None).count() > 0 {
                 had.push(*id);
             }
@@ -76,7 +108,7 @@ impl Resources {
     }
     /// How many slots a job has.
     fn slots_of(&self, job: JobId) -> usize {
-        self.managers.values().flat_map(|m| &m.slots).filter(|s| **s == Some(job)).count()
+        self.managers.values().flat_map(|m| m.slots.iter().flatten()).filter(|given| given.job == job).count()
     }
     fn is_met(&self, job: JobId, slots: u16) -> bool {
         self.slots_of(job) >= usize::from(slots)
@@ -94,7 +126,7 @@ impl Resources {
     /// A job has no use for a slot (`notifySlotAvailable`).
     pub fn available(&mut self, id: ResourceId, job: JobId, slot: u16, now: Millis) {
         let manager = self.managers.get_mut(&id);
-        if manager.is_some_and(|m| m.slots[usize::from(slot)].take_if(|j| *j == job).is_some()) {
+        if manager.is_some_and(|m| m.slots[usize::from(slot)].take_if(|given| given.job == job).is_some()) {
             self.check(now);
         }
     }
@@ -109,7 +141,7 @@ impl Resources {
                 let free = self.managers.iter_mut().filter(|(_, m)| m.slots.contains(&None));
                 let Some((id, manager)) = free.min_by_key(|(_, m)| m.rank) else { break };
                 let slot = manager.slots.iter().position(Option::is_none).expect("a free slot");
-                manager.slots[slot] = Some(*job);
+                manager.slots[slot] = Some(Given { job: *job, confirmed: false });
                 given.push((*job, *id, slot as u16));
             }
         }
@@ -128,5 +160,42 @@ impl Resources {
     pub fn next(&self, now: Millis) -> Option<Millis> {
         let patience = (now < self.patient_until).then_some(self.patient_until);
         [self.check_at, patience].into_iter().flatten().min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Domain, Incarnation, Port, ProcessId, Streams};
+
+    const ID: ResourceId = ResourceId { process: ProcessId(7), incarnation: Incarnation(1) };
+    const JOB: JobId = JobId(0);
+
+    fn with(slots: &[Option<JobId>]) -> Resources {
+        let mut all = Resources::new(Millis(0), Streams(1).stream(Domain::Process, 0, "resources"));
+        all.register(ID, Addr { process: ID.process, port: Port(3) }, slots, Millis(0));
+        all
+    }
+
+    #[test]
+    fn slots_that_it_registers_with_are_taken() {
+        let mut all = with(&[Some(JobId(1)), None]);
+        all.declare(JOB, 2, Millis(0));
+        assert_eq!(all.allocate(Millis(50)), [(JOB, ID, 1)]);
+        assert_eq!(all.unfulfillable(Millis(50)), [JOB]);
+    }
+
+    #[test]
+    fn a_report_puts_right_what_was_lost_and_leaves_what_is_on_its_way() {
+        let mut all = with(&[None, None]);
+        all.declare(JOB, 1, Millis(0));
+        assert_eq!(all.allocate(Millis(50)), [(JOB, ID, 0)]);
+        // It was sent before the request came.
+        all.report(ID, &[None, None], Millis(60));
+        assert_eq!(all.next(Millis(60)), None);
+        all.confirm(ID, 0);
+        // It has given the slot back, and nobody has heard of it.
+        all.report(ID, &[None, Some(JobId(1))], Millis(70));
+        assert_eq!(all.allocate(Millis(120)), [(JOB, ID, 0)], "the other is taken by a job that nobody has heard of");
     }
 }
