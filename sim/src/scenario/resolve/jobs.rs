@@ -301,7 +301,7 @@ impl Resolver<'_> {
         let root = [Key("jobs"), Item(job), Key("operators"), Item(n)];
         let path = |key| [root[0], root[1], root[2], root[3], Key(key)];
         let input = self.input(&path("input"), &o.input, graph, place)?;
-        let columns = &graph[input.0].columns;
+        let columns = handed_on(graph, input);
         let stream = Stream { columns, left: (o.kind == OperatorKind::Join).then_some(columns) };
         self.fitting(&root, o);
         use OperatorKind::{Deduplicate, Join, SqlWindow, Window};
@@ -359,19 +359,19 @@ impl Resolver<'_> {
             (OperatorKind::Deduplicate, Some(key)) => {
                 let ttl = o.ttl.map(|t| ms(t.0));
                 let entry = o.entry.map_or(17, |entry| u32::try_from(entry.0).unwrap_or(u32::MAX));
-                (OperatorConfig::Deduplicate(DeduplicateConfig { key, ttl, entry }), columns.clone())
+                (OperatorConfig::Deduplicate(DeduplicateConfig { key, ttl, entry }), columns.to_vec())
             }
             (OperatorKind::SqlWindow, Some(key)) => self.sql_window(&root, o, key, columns, config)?,
             (OperatorKind::LateFilter, _) => {
                 let size = o.size.map(|s| ms(s.0)).filter(|s| *s > Millis::ZERO);
-                (OperatorConfig::LateFilter(LateFilterConfig { size }), columns.clone())
+                (OperatorConfig::LateFilter(LateFilterConfig { size }), columns.to_vec())
             }
             _ => {
                 let Some(text) = &o.condition else {
                     self.advise(&root, format!("`{}` has no `where`", o.name), "which rows a filter hands on");
                     return None;
                 };
-                (OperatorConfig::Filter(self.condition(&path("where"), text, columns)?), columns.clone())
+                (OperatorConfig::Filter(self.condition(&path("where"), text, columns)?), columns.to_vec())
             }
         };
         Some(JobNode {
@@ -454,7 +454,7 @@ impl Resolver<'_> {
         }
         let first = &self.raw.topics[0].name;
         let key = match &sink.key {
-            Some(text) => Some(self.column(&path("key"), text, &graph[input.0].columns)?),
+            Some(text) => Some(self.column(&path("key"), text, handed_on(graph, input))?),
             None => None,
         };
         let taken = self.raw.applications.iter().any(|a| a.topic.as_ref().unwrap_or(first) == written)
@@ -468,7 +468,7 @@ impl Resolver<'_> {
             input: Some(input),
             parallelism: graph[input.0].parallelism,
             record: sink.record.0,
-            columns: graph[input.0].columns.clone(),
+            columns: handed_on(graph, input).to_vec(),
             call: None,
         })
     }
@@ -505,6 +505,14 @@ impl Resolver<'_> {
         };
         self.advise(path, format!("the input has no column `{}`", text.trim()), help);
         None
+    }
+}
+
+/// Columns of what an input takes: what comes too late for a window is handed on as it came.
+pub(super) fn handed_on(graph: &[JobNode], input: (usize, bool)) -> &[Column] {
+    match (input.1, graph[input.0].input) {
+        (true, Some(above)) => handed_on(graph, above),
+        _ => &graph[input.0].columns,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Stores at the edge: every name looked up, columns numbered.
 
+use super::jobs::handed_on;
 use super::{At, Resolver, machine};
 use crate::scenario::data::{
     Application, ClickHouse, ClickHouseTable, Column, Gatekeeper, Job, JobNode, Lake, NodeKind, TableView, Target,
@@ -141,7 +142,7 @@ impl Resolver<'_> {
             input: Some(input),
             parallelism: graph[input.0].parallelism,
             record: sink.record.0,
-            columns: graph[input.0].columns.clone(),
+            columns: handed_on(graph, input).to_vec(),
             call: None,
         })
     }

@@ -1,6 +1,7 @@
 //! Tables that jobs write, and services that they call, which a table stands for.
 
 use super::super::{At, Resolver, machine};
+use super::handed_on;
 use crate::scenario::data::{Call, Column, JobNode, NodeKind, Table, Target};
 use crate::scenario::problem::Problem;
 use crate::scenario::raw;
@@ -26,7 +27,7 @@ impl Resolver<'_> {
         if sink.topic.is_some() || sink.key.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
             self.say(&path("table"), "a sink writes a topic or a table; `key`, `config` and `producer` are a topic's");
         }
-        let columns = &graph[input.0].columns;
+        let columns = handed_on(graph, input);
         let table = self.table(at, columns, machine_of)?;
         let node = JobNode {
             name: sink.name.clone(),
@@ -34,7 +35,7 @@ impl Resolver<'_> {
             input: Some(input),
             parallelism: graph[input.0].parallelism,
             record: sink.record.0,
-            columns: columns.clone(),
+            columns: columns.to_vec(),
             call: None,
         };
         Some((node, at, table))
