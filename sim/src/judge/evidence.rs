@@ -182,8 +182,8 @@ pub struct Evidence<'a> {
     pub stores_behind: Vec<String>,
     /// What the open windows of running operators hold.
     pub open: BTreeMap<OperatorAt, Vec<Ghost>>,
-    /// What jobs have not finished with.
-    pub jobs: Vec<String>,
+    /// What jobs have not finished with, each with the rule by which they never will.
+    pub jobs: Vec<(String, Option<Excuse>)>,
     /// Partitions that a gatekeeper has not finished with.
     pub behind: Vec<(TopicPartition, String)>,
 }

@@ -68,10 +68,12 @@ pub enum Excuse {
     JobOver,
     /// A source that cannot be read again begins with what comes after a restart.
     NoReplay,
+    /// A3, A7: an aligned split waits for the others of its group, also for one that has nothing more to give.
+    Aligned,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -102,6 +104,7 @@ impl Excuse {
         Self::JoinState,
         Self::JobOver,
         Self::NoReplay,
+        Self::Aligned,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -136,6 +139,7 @@ impl Excuse {
             Self::JoinState => "state TTL",
             Self::JobOver => "job ended or behind",
             Self::NoReplay => "source without replay",
+            Self::Aligned => "A3, A7",
         }
     }
     /// What the rule says, for people.
@@ -190,6 +194,9 @@ impl Excuse {
             Self::JoinState => "the row that it should join had been dropped: event time was past its time to live",
             Self::NoReplay => {
                 "a source that cannot be read again begins with what comes after a restart: what was in flight is gone"
+            }
+            Self::Aligned => {
+                "an aligned split waits for the others of its group; without an idle timeout also for those that have nothing more"
             }
             Self::JobOver => "the job was ended, or has not finished what there is to read",
             Self::CompletionStopped => {

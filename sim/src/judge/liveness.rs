@@ -54,8 +54,8 @@ impl Law for LivenessLaw {
             partition(end, *tp, others_down, &mut out);
         }
         if !others_down {
-            for text in &end.jobs {
-                out.say("job-behind", None, None, text.clone());
+            for (text, excuse) in &end.jobs {
+                out.say("job-behind", *excuse, None, text.clone());
             }
             for text in &end.stores_behind {
                 out.say("table-behind", None, None, text.clone());

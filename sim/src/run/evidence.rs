@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::internal::group_coordinators;
-use crate::judge::{Evidence, OperatorAt, Replica};
+use crate::judge::{Evidence, Excuse, OperatorAt, Replica};
 use crate::scenario::data::{Job, NodeKind};
 use model::actor::Actor;
 use model::app::ReaderApp;
@@ -84,14 +84,15 @@ pub(super) fn gatekeepers_behind(run: &Run) -> Vec<(TopicPartition, String)> {
     behind
 }
 
-/// What jobs have not finished with: a job that does not run, a partition that its source has not read to the end.
-pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
+/// What jobs have not finished with: a job that does not run, a partition that its source has not read to the end. Each with the
+/// rule by which it never will.
+pub(super) fn jobs_behind(run: &Run) -> Vec<(String, Option<Excuse>)> {
     let mut behind = Vec::new();
     if run.scenario.jobs.is_empty() {
         return behind;
     }
     let Some(manager) = run.stage.job_manager.and_then(|p| run.world.process(p)).and_then(Actor::job_manager) else {
-        return vec!["the JobManager is gone".into()];
+        return vec![("the JobManager is gone".into(), None)];
     };
     let task_managers: Vec<_> =
         run.stage.task_managers.iter().filter_map(|p| run.world.process(*p).and_then(Actor::task_manager)).collect();
@@ -101,23 +102,24 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
         match master.map(JobMaster::state) {
             Some(JobState::Running) if master.is_some_and(JobMaster::runs) => {}
             Some(JobState::Running) => {
-                behind.push(format!("job {}: not all of its tasks run", job.name));
+                behind.push((format!("job {}: not all of its tasks run", job.name), None));
                 continue;
             }
             // It was not submitted, or a user has ended it.
             Some(JobState::Created) if !job.starts => continue,
             Some(JobState::Finished | JobState::Canceled) => continue,
             Some(JobState::Failed) => {
-                behind.push(format!("job {} has ended", job.name));
+                behind.push((format!("job {} has ended", job.name), None));
                 continue;
             }
             other => {
-                behind.push(format!("job {} does not run: {other:?}", job.name));
+                behind.push((format!("job {} does not run: {other:?}", job.name), None));
                 continue;
             }
         }
         for node in &job.nodes {
-            let NodeKind::Source { topics, config, until, .. } = &node.kind else { continue };
+            let NodeKind::Source { topics, config, until, watermarks, .. } = &node.kind else { continue };
+            let waits = watermarks.is_some_and(|w| w.alignment.is_some() && w.idle_timeout.is_none());
             for tp in run.scenario.partitions_of(topics).iter().copied() {
                 let Some(log) = image.and_then(|i| led(run, i, tp)).map(Partition::log) else { continue };
                 let committed = config.word("isolation.level") == "read_committed";
@@ -129,7 +131,9 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<String> {
                     continue;
                 }
                 if left(log, at.unwrap_or(Offset(0)), end, committed) {
-                    behind.push(format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name));
+                    let held = waits && task_managers.iter().any(|t| t.holds_split(JobId(number), tp));
+                    let text = format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name);
+                    behind.push((text, held.then_some(Excuse::Aligned)));
                 }
             }
         }

@@ -80,6 +80,17 @@ fn a_job_is_a_graph_in_order_with_numbered_columns() {
 }
 
 #[test]
+fn what_comes_too_late_has_the_columns_of_what_the_window_takes() {
+    let behind = "[[jobs.operators]]\nname = \"behind\"\nkind = \"map\"\ninput = \"minutes.late\"\ncolumns = [\"usd\", \"at\"]\n";
+    let text = GOOD.replacen("[[jobs.operators]]", &format!("{behind}[[jobs.operators]]"), 1);
+    let text = text.replacen("input = \"minutes\"", "input = \"behind\"", 1);
+    let scenario = load_text("job.toml", text.as_bytes(), &[]).map_err(|e| e.to_string()).unwrap().scenario;
+    let nodes = &scenario.jobs[0].nodes;
+    let sink = nodes.iter().find(|n| n.is_sink()).expect("a sink");
+    assert_eq!(sink.columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>(), ["usd", "at"]);
+}
+
+#[test]
 fn a_window_of_sql_is_two_operators_unless_the_strategy_says_one() {
     let sql = GOOD.replacen("kind = \"window\"", "kind = \"sql-window\"", 1);
     let nodes = |text: &str| {

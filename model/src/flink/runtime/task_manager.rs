@@ -7,6 +7,7 @@ use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rp
 use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
 use crate::base::{
     Addr, ConnEvent, ConnId, Cx, Event, Ghost, HoldBack, Input, Lane, Millis, Port, Signal, SimTime, SmallMap, TopicId,
+    TopicPartition,
 };
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
@@ -80,6 +81,10 @@ impl TaskManager {
     pub fn splits(&self) -> impl Iterator<Item = (JobId, Split)> + '_ {
         let tasks = self.tasks.iter().flatten();
         tasks.flat_map(|t| t.splits().iter().map(|s| (t.id().subtask.job, *s)))
+    }
+    /// Whether watermark alignment keeps a split of a job from being read on here.
+    pub fn holds_split(&self, job: JobId, tp: TopicPartition) -> bool {
+        self.tasks().filter(|t| t.id().subtask.job == job).any(|t| t.holds_split(tp))
     }
     /// What the open windows of its operators hold: job, vertex, place in the chain, and the rows' ghosts. For the judge alone.
     pub fn held(&self) -> impl Iterator<Item = (JobId, u16, usize, Vec<Ghost>)> + '_ {

@@ -3,7 +3,7 @@
 use super::super::rpc::Note;
 use super::Task;
 use super::time::SourceTime;
-use crate::base::Cx;
+use crate::base::{Cx, TopicPartition};
 use crate::kafka::messages::Message;
 
 impl Task {
@@ -33,6 +33,10 @@ impl Task {
         if time.aligns() && source.pause(|tp| time.split_waits(tp)) {
             cx.wake_port(self.fetcher(), Some(cx.now));
         }
+    }
+    /// Whether alignment keeps a split of its source from being read on.
+    pub fn holds_split(&self, tp: TopicPartition) -> bool {
+        self.source_waits() || self.source.as_ref().is_some_and(|source| source.is_paused(tp))
     }
     /// Whether the whole source is ahead of the limit.
     pub(super) fn source_waits(&self) -> bool {

@@ -110,6 +110,10 @@ impl SourceReader {
         self.fetcher.paused = paused;
         changed
     }
+    /// Whether a split is to be fetched no further.
+    pub fn is_paused(&self, tp: TopicPartition) -> bool {
+        self.fetcher.paused.contains(&tp)
+    }
     /// Its splits, as a checkpoint keeps them (S4).
     pub fn splits(&self) -> &[Split] {
         &self.splits
