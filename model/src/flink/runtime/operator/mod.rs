@@ -11,8 +11,8 @@ mod sql_window;
 mod window;
 
 pub use config::{
-    AssignConfig, Comparison, Condition, DeduplicateConfig, Expr, GroupWindowConfig, JoinConfig, LateFilterConfig, OperatorConfig,
-    SqlWindowConfig, SqlWindows, WindowConfig,
+    AssignConfig, Comparison, Condition, DeduplicateConfig, Expr, GroupWindowConfig, JoinConfig, LateFilterConfig,
+    OperatorConfig, SqlWindowConfig, SqlWindows, WindowConfig,
 };
 pub use group_window::{OP, op};
 pub use keyed::{KeyGroups, KeyedState};
