@@ -74,7 +74,9 @@ pub use members::{Made, Members};
 pub use order::OrderLaw;
 pub use pins::Pins;
 pub use replication::{ReplicationLaw, Told};
-pub use results::{Billing, Derivation, Into, ResultLaw, ResultNode, ResultPlan, ResultSink, Results, Scopes, Wrong};
+pub use results::{
+    Billing, Derivation, Into, Reading, ResultLaw, ResultNode, ResultPlan, ResultSink, Results, Scopes, Wrong,
+};
 pub use sequences::SequenceLaw;
 pub use stalls::{Stall, Stalls};
 pub use stored::StoredLaw;

@@ -13,6 +13,7 @@ fn window(node: &JobNode) -> Option<(Shape, i64, (u8, Option<u8>))> {
     let (lateness, key, sum) = match operator {
         OperatorConfig::Window(w) => (w.lateness.0, w.key, w.sum),
         OperatorConfig::SqlWindow(w) => (0, w.key, w.sum),
+        OperatorConfig::GroupWindow(w) => (w.lateness().0, w.key, w.sum),
         _ => return None,
     };
     Some((Shape::of(operator)?, lateness, (key.column() as u8, sum)))
@@ -28,6 +29,10 @@ fn guarantee(config: &Config) -> Guarantee {
 /// Nodes from a sink upwards to its source, each with whether it gives by its side output.
 fn path(job: &Job, sink: usize) -> Vec<(usize, bool)> {
     upwards(&job.nodes, job.nodes[sink].input).collect()
+}
+/// Whether what it hands on is a changelog.
+pub(super) const fn is_changelog(node: &JobNode) -> bool {
+    matches!(node.kind, NodeKind::Operator(OperatorConfig::GroupWindow(_), _))
 }
 const fn is_map(node: &JobNode) -> bool {
     matches!(node.kind, NodeKind::Operator(OperatorConfig::Map(_), _))
@@ -162,6 +167,7 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         late: of_window.map(|w| [late(job, w, at), filtered(job, w, at)].concat()).unwrap_or_default(),
         direct: of_window.is_some_and(|w| read_by(job, w) == Some((begins, false))),
         plain: of_window.is_some() && below.is_empty(),
+        changelog: of_window.is_some_and(|w| is_changelog(&job.nodes[w])),
     })
 }
 
@@ -190,7 +196,7 @@ fn foretold(nodes: &[ResultNode], at: usize) -> bool {
         ResultNode::Source { from, .. } => from.iter().filter_map(|(_, of)| *of).all(|of| foretold(nodes, of)),
         ResultNode::Same(of) => foretold(nodes, *of),
         ResultNode::Derived(of, derivation) => {
-            !matches!(derivation.0, OperatorConfig::Window(_)) && foretold(nodes, *of)
+            !matches!(derivation.0, OperatorConfig::Window(_) | OperatorConfig::GroupWindow(_)) && foretold(nodes, *of)
         }
     }
 }

@@ -382,6 +382,7 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                     into: Into::Table(call.to as u16, name),
                     node: at,
                     amount: None,
+                    changelog: false,
                 });
             }
             let into = match node.kind {
@@ -398,19 +399,28 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
                 _ => None,
             };
             if let Some(into) = into {
-                let window = stateful_above(job, node).map(|of| &job.nodes[of].kind);
-                let sum = match window {
-                    Some(NodeKind::Operator(OperatorConfig::Window(w), _)) => w.sum,
-                    Some(NodeKind::Operator(OperatorConfig::SqlWindow(w), _)) => w.sum,
-                    _ => None,
+                let window = stateful_above(job, node).map(|of| &job.nodes[of]);
+                let sums = match window.map(|of| &of.kind) {
+                    Some(NodeKind::Operator(OperatorConfig::Window(w), _)) => w.sum.is_some(),
+                    Some(NodeKind::Operator(OperatorConfig::SqlWindow(w), _)) => w.sum.is_some(),
+                    // A changelog holds a sum or a count.
+                    Some(NodeKind::Operator(OperatorConfig::GroupWindow(_), _)) => true,
+                    _ => false,
                 };
-                sinks.push(ResultSink { name: node.name.clone(), into, node: at, amount: sum.map(|_| 2) });
+                sinks.push(ResultSink {
+                    name: node.name.clone(),
+                    into,
+                    node: at,
+                    amount: sums.then_some(2),
+                    changelog: window.is_some_and(super::aggregates::is_changelog),
+                });
             }
         }
     }
     sinks.append(&mut called);
     let aggregates = super::aggregates::plans(scenario, &nodes);
-    ResultPlan { nodes, sinks, aggregates }
+    let readings = scenario.readers.iter().map(|r| r.reads).collect();
+    ResultPlan { nodes, sinks, aggregates, readings }
 }
 
 const fn nanos(ms: Millis) -> Nanos {

@@ -6,7 +6,7 @@ use super::expect::Expectation;
 use super::keys::{Config, Profile};
 pub use super::raw::{Decoder, Pace, Skew, TimeUnit, TransactionalIds};
 pub use super::raw_fault::{Dead, EffectKind, Existing, New, Ports};
-use crate::judge::{MarkingRule, Objective};
+use crate::judge::{MarkingRule, Objective, Reading};
 use model::app::{Gateway, Shopping};
 use model::base::{BrokerId, Fixes, JobAct, Nanos, SimTime, SwapOutcome, TopicId, TopicPartition};
 use serde_json::Value as Json;
@@ -254,6 +254,8 @@ pub struct Reader {
     pub hand_over: bool,
     /// When it starts.
     pub start: SimTime,
+    /// How it takes changelogs.
+    pub reads: Reading,
 }
 /// A schema registry.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::data::{FaultSpec, NodeKind, Target};
 use super::*;
+use crate::judge::Reading;
 use model::base::Millis;
 use model::flink::operator::Assigner;
 use model::flink::runtime::graph::KeyColumn;
@@ -119,6 +120,77 @@ fn a_window_of_sql_is_two_operators_unless_the_strategy_says_one() {
         let text = sql.replacen("size = \"1 min\"", keys, 1);
         let text = load_text("job.toml", text.as_bytes(), &[]).map(|_| ()).unwrap_err().to_string();
         assert!(text.contains(message), "{message}\nin\n{text}");
+    }
+}
+
+const LATE_FIRE: &str = "config.table.exec.emit.late-fire.enabled = true
+config.table.exec.emit.late-fire.delay = \"0 ms\"
+config.table.exec.emit.allow-lateness = \"3 min\"
+";
+/// The good one with a group window that fires late, and a reader of its changelog.
+fn changelog() -> String {
+    GOOD.replacen("kind = \"window\"", "kind = \"group-window\"", 1)
+        .replacen("config.parallelism", &format!("{LATE_FIRE}config.parallelism"), 1)
+        .replacen("topics = [\"cost\"]", "topics = [\"cost\"]\nreads = \"ignores-retractions\"", 1)
+}
+
+#[test]
+fn a_group_window_hands_on_a_changelog_and_fires_late_for_as_long_as_the_job_says() {
+    let of = |text: &str| {
+        let scenario = load_text("job.toml", text.as_bytes(), &[]).map_err(|e| e.to_string()).unwrap().scenario;
+        let NodeKind::Operator(OperatorConfig::GroupWindow(window), key) = scenario.jobs[0].nodes[2].kind.clone()
+        else {
+            panic!()
+        };
+        assert_eq!(key, Some(KeyColumn::Sql(1)));
+        let named: Vec<_> = scenario.jobs[0].nodes[3].columns.iter().map(|c| c.name.clone()).collect();
+        (window, named, scenario.readers[0].reads)
+    };
+    let (window, named, reads) = of(&changelog());
+    assert_eq!((window.size, window.late_fire), (Millis(60_000), Some(Millis(180_000))));
+    assert_eq!(named, ["window_end", "tenant", "usd", "op"]);
+    assert_eq!(reads, Reading::IgnoresRetractions);
+    let (window, named, _) = of(&changelog().replacen("sum = \"usd\"\n", "", 1));
+    assert_eq!((window.sum, &*named[2]), (None, "count"));
+    // L2: the lateness counts with late fire only.
+    let (window, ..) = of(&changelog().replacen("enabled = true", "enabled = false", 1));
+    assert_eq!((window.late_fire, window.lateness()), (None, Millis::ZERO));
+}
+
+#[test]
+fn what_flink_refuses_of_late_fire_is_said() {
+    for (from, to, message) in [
+        ("size = \"1 min\"", "gap = \"1 min\"", "SESSION has no late fire: the planner refuses it"),
+        ("size = \"1 min\"", "size = \"1 min\"\nslide = \"10 s\"", "no `slide`"),
+        ("size = \"1 min\"\n", "", "`minutes` has no window"),
+        ("config.table.exec.emit.allow-lateness = \"3 min\"\n", "", "late fire needs `table.exec.emit.allow-lateness`"),
+        ("allow-lateness = \"3 min\"", "allow-lateness = \"0 ms\"", "late fire needs `table.exec.emit.allow-lateness`"),
+        (
+            "config.table.exec.emit.late-fire.delay = \"0 ms\"\n",
+            "",
+            "late fire needs `table.exec.emit.late-fire.delay`",
+        ),
+        ("delay = \"0 ms\"", "delay = \"5 s\"", "a timer of processing time: not modelled"),
+        ("late-fire.enabled", "early-fire.enabled", "known to Flink, not modelled"),
+        ("kind = \"group-window\"", "kind = \"sql-window\"", "is of group windows only: no table function fires late"),
+        ("kind = \"group-window\"", "kind = \"window\"", "it reads no changelog"),
+        ("input = \"minutes\"", "input = \"minutes.late\"", "nothing comes late to it"),
+        (
+            "[[jobs.sinks]]",
+            "[[jobs.operators]]\nname = \"same\"\nkind = \"map\"\ninput = \"minutes\"\ncolumns = [\"usd\"]\n[[jobs.sinks]]",
+            "`same` takes a changelog as if its rows were only added",
+        ),
+        (
+            "[[jobs.sinks]]",
+            "[[jobs.sources]]\nname = \"again\"\ntopic = \"cost\"\n[[jobs.sinks]]",
+            "`cost` holds a changelog",
+        ),
+    ] {
+        let good = changelog();
+        assert!(good.contains(from), "{from}");
+        let text =
+            load_text("job.toml", good.replacen(from, to, 1).as_bytes(), &[]).map(|_| ()).unwrap_err().to_string();
+        assert!(text.contains(message), "{to}: {message}\nin\n{text}");
     }
 }
 

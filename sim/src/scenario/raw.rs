@@ -421,6 +421,26 @@ pub struct Reader {
     /// When it starts; late, it finds a backlog.
     #[serde(default)]
     pub start: Duration,
+    /// How it takes the rows of a changelog, which a `group-window` hands on.
+    #[serde(default, skip_serializing_if = "Reads::is_rows")]
+    pub reads: Reads,
+}
+/// How a reader takes the rows of a changelog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reads {
+    /// Each as a result of its own, whatever its `op` says.
+    #[default]
+    Rows,
+    /// It adds what is inserted, and takes away what is retracted.
+    Changelog,
+    /// It adds what is inserted, and passes over what is retracted.
+    IgnoresRetractions,
+}
+impl Reads {
+    fn is_rows(&self) -> bool {
+        *self == Self::Rows
+    }
 }
 
 /// Where events come from.

@@ -57,13 +57,19 @@ pub struct Job {
     pub sinks: Vec<JobSink>,
 }
 impl Job {
+    /// Topics into which a changelog is written.
+    pub fn changelogs(&self) -> impl Iterator<Item = &str> {
+        let group_window =
+            |name: &str| self.operators.iter().any(|o| o.name == name && o.kind == OperatorKind::GroupWindow);
+        self.sinks.iter().filter(move |s| group_window(&s.input)).filter_map(|s| s.topic.as_deref())
+    }
     /// Whether what a node hands on are windows, each a row: those of a window operator, perhaps with other columns.
     pub fn holds_windows(&self, node: &str) -> bool {
         let mut at = node;
         // As many steps as there are operators: they may go round in a circle.
         for _ in &self.operators {
             match self.operators.iter().find(|o| o.name == at) {
-                Some(o) if matches!(o.kind, OperatorKind::Window | OperatorKind::SqlWindow) => return true,
+                Some(o) if o.kind.is_window() => return true,
                 Some(o) if o.kind == OperatorKind::Map => at = &o.input,
                 _ => return false,
             }
@@ -197,9 +203,20 @@ pub enum OperatorKind {
     /// Keyed: an aggregate over one of SQL's window table functions: TUMBLE (`size`), HOP (`size`, `slide`), CUMULATE (`size`,
     /// `step`) or SESSION (`gap`), with a sum and a count. What is late is dropped.
     SqlWindow,
+    /// Keyed: `GROUP BY TUMBLE(...)` of older SQL (`size`), with a sum, or a count if no `sum` is given. What it hands on is a
+    /// changelog whose column `op` says what a row does: 0 inserts, 1 takes back before an update, 2 puts in after it. With
+    /// `table.exec.emit.late-fire.enabled` at the job an event that comes late updates its window, for as long as
+    /// `table.exec.emit.allow-lateness`; else it is dropped.
+    GroupWindow,
     /// `WHERE window_end - INTERVAL '0.001' SECOND <= CURRENT_WATERMARK(rowtime)`: hands on rows whose tumbling window of
     /// `size` is over; without `size`, rows that are not later than the watermark. Before the first watermark, none.
     LateFilter,
+}
+impl OperatorKind {
+    /// Whether it makes windows.
+    pub const fn is_window(self) -> bool {
+        matches!(self, Self::Window | Self::SqlWindow | Self::GroupWindow)
+    }
 }
 /// An operator.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -14,6 +14,7 @@ const CASES: &[Case] = &[
     ("fired-slices-take", "time/slice-drop-loses-hop-members", Some("aggregate")),
     ("late-opens-no-session", "time/late-record-fires-empty-session", Some("results")),
     ("windows-take-rows", "time/steady", Some("aggregate")),
+    ("updates-retract", "time/changelog-updates-closed-window", Some("aggregate")),
     ("local-flushes-before-barrier", "time/late-filter-blind-after-restore", Some("aggregate")),
     ("flush-before-watermark", "time/traffic-stops", Some("aggregate")),
     ("limit-within-time", "time/limit-overflows-when-all-are-idle", Some("liveness")),

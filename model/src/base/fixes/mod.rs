@@ -284,6 +284,8 @@ pub enum Fix {
     /// N2: a notification is for all checkpoints up to its own; cleared: for its own alone, and what an aborted one had left is never
     /// committed. Planted.
     NotificationCoversEarlier = 109,
+    /// Planted: a group window takes back what it had handed on before it hands on what is; cleared: it only adds (L4).
+    UpdatesRetract = 110,
 }
 
 /// What stands behind a [`Fix`].

@@ -143,4 +143,5 @@ pub const FIXES: &[FixInfo] = &[
     info(Fix::FlushBeforeWatermark, "flush-before-watermark", "planted", "T2", "aggregate"),
     info(Fix::LeastSplitCounts, "least-split-counts", "planted", "4.3", "placement"),
     info(Fix::NotificationCoversEarlier, "notification-covers-earlier", "planted", "N2", "results, hanging"),
+    info(Fix::UpdatesRetract, "updates-retract", "planted", "L4", "aggregate"),
 ];

@@ -2,6 +2,7 @@
 
 mod assigner;
 mod deduplicate;
+mod emitted;
 mod group_count;
 mod session_aggregate;
 mod slices;
@@ -10,6 +11,7 @@ mod window_aggregate;
 
 pub use assigner::{Assigner, Window};
 pub use deduplicate::KeepFirst;
+pub use emitted::Emitted;
 pub use group_count::GroupCount;
 pub use session_aggregate::SessionAggregate;
 pub use slices::Slices;

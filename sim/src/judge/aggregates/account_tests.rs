@@ -34,6 +34,7 @@ fn plan() -> AggregatePlan {
         late: Vec::new(),
         direct: true,
         plain: true,
+        changelog: false,
     }
 }
 fn late_output(filter: bool) -> Vec<LateOutput> {

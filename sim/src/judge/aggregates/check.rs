@@ -91,7 +91,7 @@ pub struct Checked {
 /// they are, and each is in one window.
 fn tables(plan: &AggregatePlan) -> Option<(u16, u16, Vec<u16>)> {
     let Into::Topic(windows) = plan.into else { return None };
-    let direct = plan.window.is_some() && plan.direct && plan.plain;
+    let direct = plan.window.is_some() && plan.direct && plan.plain && !plan.changelog;
     let tumbling = matches!(plan.shape, Shape::Sliding { size, slide, .. } if size == slide);
     let [topic] = plan.source.0[..] else { return None };
     (direct && tumbling).then(|| (topic, windows, plan.late.iter().map(|l| l.topic).collect()))

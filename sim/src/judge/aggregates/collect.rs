@@ -1,7 +1,7 @@
 //! The history of one result, read off the logs, and what is known beside it.
 
 use super::{AggregatePlan, Facts, Firings, History, Placed, Reached, Standing, Taken, What, rule_of, settle};
-use crate::judge::results::{Into, Record};
+use crate::judge::results::{Into, Record, standing};
 use crate::judge::{ByEvent, Events, Evidence, Findings, OperatorAt, Sent, Testimony, Took, Violation};
 use model::base::{Ghost, KeyMap, Row};
 use model::kafka::log::Entry;
@@ -29,8 +29,11 @@ pub fn judge(
         Into::Topic(topic) => end.rows_of(*topic).collect(),
         Into::Table(table, _) => end.tables.get(usize::from(*table)).into_iter().flatten().collect(),
     };
+    // Of a changelog that stands which nothing has taken back.
+    let (rows, updates) = if plan.changelog { standing(&rows) } else { (rows, 0) };
     let history = history(plan, together, &rows, foretold, end, told);
     let mut placed = settle(&history);
+    placed.refired += updates;
     arithmetic(plan, &rows, &history, end, told, findings);
     if placed.findings.is_empty() {
         return placed;
@@ -79,7 +82,8 @@ fn history(
     }
     History {
         shape: plan.shape,
-        lateness: plan.lateness,
+        // A row of a changelog takes the place of another by taking it back, not by holding its events.
+        lateness: if plan.changelog { 0 } else { plan.lateness },
         events: events(plan, foretold, end, told),
         firings,
         replaces: matches!(plan.into, Into::Table(..)),
@@ -126,15 +130,18 @@ fn events(plan: &AggregatePlan, foretold: &Foretold<'_>, end: &Evidence<'_>, tol
             let event = ghost.open();
             let Some(copies) = copies.get(event).copied() else { continue };
             let (key, sum) = plan.columns;
+            let value = sum.map_or(0, |c| item.cols[usize::from(c)]);
+            // A sum that an event does not change is not handed on again (L4).
+            let unseen = plan.changelog && sum.is_some() && value == 0;
             let known = before.get(event).copied().unwrap_or(i64::MIN).saturating_sub(plan.bound);
             let reached = Reached {
                 time: item.time,
                 key: item.cols[usize::from(key)],
-                value: sum.map_or(0, |c| item.cols[usize::from(c)]),
+                value,
                 late: plan.window.is_some() && plan.shape.over(item.time) + plan.lateness <= known,
                 resent: end.ledger.get(event).is_some_and(|sent| sent.flags & Sent::RESENT != 0),
                 copies,
-                doubtful: doubtful || copied.contains(event),
+                doubtful: doubtful || unseen || copied.contains(event),
             };
             events.insert(event, reached);
         }
@@ -175,7 +182,12 @@ fn arithmetic(
         let sum = known().flatten().fold(0_i64, |sum, r| sum.wrapping_add(r.value));
         let keys = known().flatten().all(|r| r.key == row.cols[1]);
         let many = firing.events.len();
-        if (row.cols[0], row.cols[2], row.cols[3]) != (firing.end, sum, many as i64) || !keys {
+        let right = match (plan.changelog, plan.columns.1) {
+            (false, _) => (row.cols[2], row.cols[3]) == (sum, many as i64),
+            (true, Some(_)) => row.cols[2] == sum,
+            (true, None) => row.cols[2] == many as i64,
+        };
+        if row.cols[0] != firing.end || !right || !keys {
             let (law, rule) = ("results", "sum");
             findings.add_with(law, rule, None, || Violation {
                 at: end.now,

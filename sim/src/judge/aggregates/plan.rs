@@ -46,6 +46,7 @@ impl Shape {
                 SqlWindows::Sliced(Slices::Cumulate { size, step }) => Self::Cumulating { size, step },
                 SqlWindows::Session { gap } => Self::Session { gap },
             },
+            OperatorConfig::GroupWindow(window) => tumbling(window.size.0, 0),
             _ => return None,
         })
     }
@@ -136,7 +137,7 @@ pub struct AggregatePlan {
     pub shape: Shape,
     /// Windows are made of slices, and their progress is state: those of SQL but sessions.
     pub sliced: bool,
-    /// `allowedLateness`, ms.
+    /// `allowedLateness`, `table.exec.emit.allow-lateness`, ms.
     pub lateness: i64,
     /// The column that it counts by, and the one that it sums up.
     pub columns: (u8, Option<u8>),
@@ -153,4 +154,6 @@ pub struct AggregatePlan {
     pub direct: bool,
     /// The rows stand in the result as the window hands them on.
     pub plain: bool,
+    /// The rows are a changelog: some take back others.
+    pub changelog: bool,
 }

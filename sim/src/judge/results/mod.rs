@@ -5,9 +5,11 @@
 //! once and nothing else. *Reader*: the same of what readers were given. With money: what a reader that adds up everything
 //! it is given bills, against what it should.
 
+mod changelog;
 mod readers;
 mod reference;
 
+pub use changelog::{Reading, standing};
 pub use reference::{Item, Record};
 
 use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed};
@@ -52,6 +54,8 @@ pub struct ResultSink {
     pub node: usize,
     /// The column that is an amount, where it writes sums.
     pub amount: Option<usize>,
+    /// Its rows are a changelog.
+    pub changelog: bool,
 }
 /// Where a sink writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +83,8 @@ pub struct ResultPlan {
     pub sinks: Vec<ResultSink>,
     /// What the laws of aggregates and of results must know of sinks, by name of the sink.
     pub aggregates: Vec<AggregatePlan>,
+    /// How each reader takes changelogs.
+    pub readings: Vec<Reading>,
 }
 impl ResultPlan {
     /// The same with what `instead` gives in the place of a node; none where it gives nothing.
@@ -214,7 +220,15 @@ impl ResultLaw {
     pub fn shown(&mut self, shown: &Shown) {
         let rows = || shown.batch.rows[shown.from as usize..shown.to as usize].iter();
         match shown.layer {
-            Layer::Emitted(sink) => rows().for_each(|row| self.emitted[usize::from(sink)].push(Item::of(row))),
+            Layer::Emitted(sink) => {
+                let emitted = &mut self.emitted[usize::from(sink)];
+                match self.plan.sinks[usize::from(sink)].changelog {
+                    true => {
+                        rows().map(Item::of).filter(changelog::adds).for_each(|i| emitted.push(changelog::result(&i)))
+                    }
+                    false => rows().for_each(|row| emitted.push(Item::of(row))),
+                }
+            }
             Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic() == Some(shown.tp.topic.0)) => {
                 self.given
                     .entry((reader, shown.tp.topic.0))
@@ -332,18 +346,21 @@ impl ResultLaw {
                     (name, rows.iter().map(Item::of).collect())
                 }
             };
+            // A changelog stands for what it comes to.
+            let written = stored.len() as u64;
+            let stored = if sink.changelog { Reading::Changelog.of(&stored) } else { stored };
             let lagging = lagging.as_ref().map_or(&[][..], |rows| &rows[sink.node]);
             let asked = asked_for(&expected[sink.node], lagging, emitted().chain(&stored));
             let wanted = Wanted::of(asked.iter().copied());
-            let readers: Vec<(&String, Vec<Item>)> = match &sink.into {
+            let readers: Vec<(&String, u16, Vec<Item>)> = match &sink.into {
                 Into::Topic(topic) => {
                     let readers = end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(topic));
-                    let given = |number| self.given.get(&(number, *topic)).into_iter().flatten();
-                    readers.map(|(info, number)| (&info.name, given(number).map(|(i, _)| *i).collect())).collect()
+                    let given = |number| self.given.get(&(number, *topic)).into_iter().flatten().map(|(i, _)| *i);
+                    readers.map(|(info, number)| (&info.name, number, given(number).collect())).collect()
                 }
-                Into::Table(_, name) => vec![(name, stored.clone())],
+                Into::Table(_, name) => vec![(name, u16::MAX, stored.clone())],
             };
-            let of_store = wanted.count(&stored);
+            let of_store = LayerCount { rows: written, ..wanted.count(&stored) };
             let state = state_holds(&wanted, asked.iter().copied(), &emitted, &of_store);
             let mut reader = true;
             let mut names = Vec::new();
@@ -354,14 +371,23 @@ impl ResultLaw {
                 }),
                 None => BTreeMap::new(),
             };
-            for (name, given) in readers {
+            for (name, number, given) in readers {
                 names.push(name.clone());
-                let of_reader = wanted.count(&given);
+                let rows = given.len() as u64;
+                let reading = self.plan.readings.get(usize::from(number)).filter(|_| sink.changelog);
+                let given = match reading {
+                    Some(reading) => reading.of(&given),
+                    None => given,
+                };
+                let of_reader = LayerCount { rows, ..wanted.count(&given) };
                 reader &= of_reader.exact();
                 if let Some(amount) = sink.amount {
                     results.values.insert(name.clone(), billing(&of_amounts, &given, amount));
                 }
                 results.layers.insert(name.clone(), of_reader);
+            }
+            if let (true, Some(topic)) = (sink.changelog, sink.topic()) {
+                results.values.extend(changelog::tables(end, topic, &of_amounts));
             }
             let full = |i: &&Item| sink.amount.is_some_and(|a| matches!(i.cols[a], i64::MAX | i64::MIN));
             let overflows = of_amounts.keys().filter(full).count() as u64;

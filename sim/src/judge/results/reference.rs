@@ -5,7 +5,9 @@ use super::super::aggregates::Shape;
 use super::{Beyond, Derivation, ResultNode, ResultPlan};
 use model::base::{Ghost, KeyMap, Row};
 use model::flink::runtime::graph::KeyColumn;
-use model::flink::runtime::operator::{Comparison, Condition, Expr, OperatorConfig, SqlWindowConfig, WindowConfig};
+use model::flink::runtime::operator::{
+    Comparison, Condition, Expr, GroupWindowConfig, OP, OperatorConfig, SqlWindowConfig, WindowConfig,
+};
 use std::collections::BTreeMap;
 
 /// A row of a result: its time and its columns.
@@ -164,6 +166,15 @@ fn derive(operator: &OperatorConfig, stream: &Stream) -> Vec<Record> {
         | OperatorConfig::SqlWindow(SqlWindowConfig { key, sum, .. }) => {
             Shape::of(operator).map(|shape| windows(shape, *key, *sum, stream)).unwrap_or_default()
         }
+        // What its changelog comes to: each result put in once.
+        OperatorConfig::GroupWindow(GroupWindowConfig { key, sum, .. }) => {
+            let mut results = Shape::of(operator).map(|shape| windows(shape, *key, *sum, stream)).unwrap_or_default();
+            for Record { item, .. } in &mut results {
+                let [_, _, added, count] = item.cols;
+                (item.cols[2], item.cols[OP]) = (if sum.is_some() { added } else { count }, 0);
+            }
+            results
+        }
     }
 }
 
@@ -241,6 +252,7 @@ mod tests {
             ],
             sinks: Vec::new(),
             aggregates: Vec::new(),
+            readings: Vec::new(),
         };
         // Request 1 of tenant 7: starts in the first minute, ends in the second. Request 2 never ends, 3 never began.
         let rows = vec![
@@ -272,6 +284,7 @@ mod tests {
             ],
             sinks: Vec::new(),
             aggregates: Vec::new(),
+            readings: Vec::new(),
         };
         let rows = vec![row(2, [0, 7, 100, 0]), row(6, [1, 7, 20, 0]), row(16, [2, 7, 3, 0])];
         let sent = BTreeMap::from([(0, rows.clone())]);

@@ -119,7 +119,7 @@ const FLINK_JOB: &str = "pipeline.name pipeline.operator-chaining.enabled pipeli
     execution.checkpointing.dir execution.checkpointing.savepoint-dir
     execution.checkpointing.interval-during-backlog state.backend.type
     state.checkpoints.dir state.savepoints.dir table.exec.state.ttl
-    table.exec.mini-batch.enabled";
+    table.exec.mini-batch.enabled table.exec.emit.early-fire.enabled table.exec.emit.early-fire.delay";
 const FLINK_SOURCE: &str = "partition.discovery.interval.ms client.id.prefix register.consumer.metrics
     scan.startup.mode scan.topic-partition-discovery.interval scan.bounded.mode";
 const KAFKA_ENGINE: &str = "kafka_broker_list kafka_topic_list kafka_commit_on_select kafka_row_delimiter kafka_schema

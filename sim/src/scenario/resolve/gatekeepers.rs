@@ -1,6 +1,7 @@
 //! Gatekeepers and the registry they ask.
 
 use super::{At, Resolver, machine};
+use crate::judge::Reading;
 use crate::scenario::data::{Gatekeeper, Reader, Registry, Target};
 use crate::scenario::keys::{Config, Setting, Side, against_transactions};
 use crate::scenario::raw;
@@ -92,6 +93,7 @@ impl Resolver<'_> {
                 stagger: g.stagger.0,
                 hand_over: false,
                 start: SimTime(g.start.0.0),
+                reads: Reading::default(),
             };
             list.push(Gatekeeper {
                 name: g.name.clone(),

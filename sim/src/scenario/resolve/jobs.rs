@@ -123,6 +123,7 @@ impl Resolver<'_> {
                 graph.push(built);
             }
             self.all_used(i);
+            self.changelogs(i, &graph, &config);
             self.slots(i, &graph);
             let resumes = job.resumes.as_ref().and_then(|r| {
                 let path = [Key("jobs"), Item(i), Key("resumes"), Key("from")];
@@ -304,21 +305,23 @@ impl Resolver<'_> {
         let columns = handed_on(graph, input);
         let stream = Stream { columns, left: (o.kind == OperatorKind::Join).then_some(columns) };
         self.fitting(&root, o);
-        use OperatorKind::{Deduplicate, Join, SqlWindow, Window};
+        use OperatorKind::{Deduplicate, GroupWindow, Join, SqlWindow, Window};
         let key = match (&o.key, o.kind) {
-            (Some(text), Join | Window | Deduplicate | SqlWindow) => Some(self.column(&path("key"), text, columns)?),
-            (None, Join | Window | Deduplicate | SqlWindow) => {
+            (Some(text), Join | Window | Deduplicate | SqlWindow | GroupWindow) => {
+                Some(self.column(&path("key"), text, columns)?)
+            }
+            (None, Join | Window | Deduplicate | SqlWindow | GroupWindow) => {
                 self.advise(&root, format!("`{}` has no `key`", o.name), "rows are keyed by one column");
                 return None;
             }
             _ => None,
         };
         let key = key.map(|at| match (o.kind, columns[usize::from(at)].text) {
-            (Deduplicate | SqlWindow, _) => KeyColumn::Sql(at),
+            (Deduplicate | SqlWindow | GroupWindow, _) => KeyColumn::Sql(at),
             (_, true) => KeyColumn::Text(at),
             (_, false) => KeyColumn::Long(at),
         });
-        if matches!(o.kind, Window | SqlWindow) && !has_event_time(graph, input.0) {
+        if o.kind.is_window() && !has_event_time(graph, input.0) {
             let what = format!("`{}` would never fire: no watermark comes from `{}`", o.name, base(&o.input));
             self.advise(&root, what, "give the source one: `watermark = { bound = \"5 s\" }`");
         }
@@ -362,6 +365,7 @@ impl Resolver<'_> {
                 (OperatorConfig::Deduplicate(DeduplicateConfig { key, ttl, entry }), columns.to_vec())
             }
             (OperatorKind::SqlWindow, Some(key)) => self.sql_window(&root, o, key, columns, config)?,
+            (GroupWindow, Some(key)) => self.group_window(&root, o, key, columns, config)?,
             (OperatorKind::LateFilter, _) => {
                 let size = o.size.map(|s| ms(s.0)).filter(|s| *s > Millis::ZERO);
                 (OperatorConfig::LateFilter(LateFilterConfig { size }), columns.to_vec())
@@ -386,21 +390,21 @@ impl Resolver<'_> {
     }
     /// Keys that an operator of this kind does not have.
     fn fitting(&mut self, root: &[At<'_>], o: &JobOperator) {
-        use OperatorKind::{Deduplicate, Filter, Join, LateFilter, Map, SqlWindow, Window};
+        use OperatorKind::{Deduplicate, Filter, GroupWindow, Join, LateFilter, Map, SqlWindow, Window};
         let fits: [(&str, bool, &[OperatorKind]); 14] = [
-            ("key", o.key.is_some(), &[Join, Window, Deduplicate, SqlWindow]),
+            ("key", o.key.is_some(), &[Join, Window, Deduplicate, SqlWindow, GroupWindow]),
             ("where", o.condition.is_some(), &[Filter]),
             ("columns", o.columns.is_some(), &[Map, Join]),
             ("left", o.left.is_some(), &[Join]),
             ("right", o.right.is_some(), &[Join]),
             ("ttl", o.ttl.is_some(), &[Join, Deduplicate]),
             ("entry", o.entry.is_some(), &[Deduplicate]),
-            ("size", o.size.is_some(), &[Window, SqlWindow, LateFilter]),
+            ("size", o.size.is_some(), &[Window, SqlWindow, GroupWindow, LateFilter]),
             ("slide", o.slide.is_some(), &[Window, SqlWindow]),
             ("step", o.step.is_some(), &[SqlWindow]),
-            ("gap", o.gap.is_some(), &[Window, SqlWindow]),
+            ("gap", o.gap.is_some(), &[Window, SqlWindow, GroupWindow]),
             ("allowed-lateness", o.allowed_lateness.is_some(), &[Window]),
-            ("sum", o.sum.is_some(), &[Window, SqlWindow]),
+            ("sum", o.sum.is_some(), &[Window, SqlWindow, GroupWindow]),
             ("call", o.call.is_some(), &[Map]),
         ];
         for (key, there, kinds) in fits {

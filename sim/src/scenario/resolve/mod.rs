@@ -18,10 +18,11 @@ use super::data::{Application, Cluster, Costs, Range, Reader, Scenario, Target};
 use super::expect::{Expectation, Known};
 use super::keys::{Config, Profile, Setting, Side, against_transactions};
 use super::problem::{Place, Problem, Sources};
-use super::raw::{ApplicationKind, Raw};
+use super::raw::{ApplicationKind, Raw, Reads};
 use super::target::{Names, SinkName};
 use super::tree;
 use super::units::{Draw, Duration};
+use crate::judge::Reading;
 use model::base::{FIXES, Fixes, Nanos, SimTime, TopicId};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -372,9 +373,23 @@ impl Resolver<'_> {
                 stagger: r.stagger.0,
                 hand_over: r.hand_over,
                 start: SimTime(r.start.0.0),
+                reads: self.reading(i, r),
             });
         }
         list
+    }
+    /// How a reader takes changelogs; one that reads none has nothing to take so.
+    fn reading(&mut self, i: usize, reader: &super::raw::Reader) -> Reading {
+        let changelog = |topic: &str| reader.topics.is_empty() || reader.topics.iter().any(|t| t == topic);
+        if reader.reads != Reads::Rows && !self.raw.jobs.iter().flat_map(|j| j.changelogs()).any(changelog) {
+            let path = [Key("readers"), Item(i), Key("reads")];
+            self.advise(&path, "it reads no changelog", "a job's `group-window` writes one");
+        }
+        match reader.reads {
+            Reads::Rows => Reading::Rows,
+            Reads::Changelog => Reading::Changelog,
+            Reads::IgnoresRetractions => Reading::IgnoresRetractions,
+        }
     }
 
     fn expectations(&mut self) -> Vec<Expectation> {
@@ -477,7 +492,12 @@ pub fn known(raw: &Raw) -> Known {
     let windowed: Vec<_> = windowed.map(|s| s.name.clone()).collect();
     let jobs = raw.jobs.iter().map(|j| j.name.clone()).collect();
     let views = stores::tables(raw).flat_map(|t| t.views.iter().map(|v| v.name.clone()));
-    let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).chain(views).collect();
+    // What is added up from a changelog as it stands in a table.
+    let changelogs: Vec<&str> = raw.jobs.iter().flat_map(|j| j.changelogs()).collect();
+    let of_changelogs =
+        stores::tables(raw).filter(|t| matches!(&t.topics[..], [topic] if changelogs.contains(&&**topic)));
+    let summed = of_changelogs.flat_map(|t| [t.name.clone(), stores::final_name(&t.name)]);
+    let values = raw.readers.iter().map(|r| r.name.clone()).chain(tables).chain(views).chain(summed).collect();
     let topics: Vec<_> = raw.topics.iter().map(|t| t.name.clone()).collect();
     Known::from([
         ("layers", layers.clone()),

@@ -129,6 +129,24 @@ pub struct SqlWindowConfig {
     pub bytes: u32,
 }
 
+/// `SELECT TUMBLE_END(...), key, SUM or COUNT GROUP BY TUMBLE(...), key`: the group window of older SQL. What it hands on is a
+/// changelog, as a format such as `debezium-json` writes one: the columns [window_end, key, sum or count, op], with
+/// [`op`](super::group_window::op) for the row's kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupWindowConfig {
+    /// What is counted apart.
+    pub key: KeyColumn,
+    /// Length of its tumbling windows.
+    pub size: Millis,
+    /// `table.exec.emit.late-fire.enabled` with a delay of 0: a late element fires for so long behind the window's end
+    /// (`table.exec.emit.allow-lateness`). Without, rows are only added (L2 to L4).
+    pub late_fire: Option<Millis>,
+    /// The column that is summed up; without, rows are counted.
+    pub sum: Option<u8>,
+    /// Size of a row's record on the wire, bytes.
+    pub bytes: u32,
+}
+
 /// `WHERE window_end - INTERVAL '0.001' SECOND <= CURRENT_WATERMARK(rowtime)`: what is too late for its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateFilterConfig {
@@ -165,6 +183,8 @@ pub enum OperatorConfig {
     LocalWindow(SqlWindowConfig),
     /// See [`SqlWindowConfig`]: the global aggregate of two phases, or the only one.
     SqlWindow(SqlWindowConfig),
+    /// See [`GroupWindowConfig`].
+    GroupWindow(GroupWindowConfig),
     /// See [`LateFilterConfig`].
     LateFilter(LateFilterConfig),
     /// See [`AssignConfig`].

@@ -2,6 +2,7 @@
 
 use super::super::graph::KeyColumn;
 use super::deduplicate::DeduplicateState;
+use super::group_window::GroupWindowState;
 use super::join::JoinState;
 use super::sql_window::{SessionState, SlicedState};
 use super::window::Sum;
@@ -44,6 +45,8 @@ pub enum OfKeys {
     Window(WindowState<i64, Sum>),
     /// Keys that have been seen.
     Deduplicate(DeduplicateState),
+    /// Open group windows of SQL, and what they have handed on last.
+    GroupWindow(GroupWindowState),
     /// Slices of SQL's windows, and the watermark.
     Sliced(SlicedState),
     /// Sessions of SQL, and the watermark.
@@ -68,6 +71,9 @@ impl KeyedState {
             OfKeys::Join(state) => state.bytes(),
             // A key with its window and accumulator; a timer with its key and namespace.
             OfKeys::Window(state) => (44 * state.windows() + 36 * state.timers()) as u32,
+            OfKeys::GroupWindow((state, emitted)) => {
+                (44 * state.windows() + 36 * state.timers() + 44 * emitted.len()) as u32
+            }
             OfKeys::Sliced(state) => (36 * state.slices() + 28 * state.timers() + 8) as u32,
             OfKeys::Sessions((state, _)) => (44 * state.windows() + 36 * state.timers() + 8) as u32,
             OfKeys::Deduplicate(state) => state.bytes(),
@@ -80,6 +86,12 @@ impl Feed for KeyedState {
         match &self.of {
             OfKeys::Join(state) => state.feed(chain),
             OfKeys::Window(state) => feed_windows(state, chain),
+            OfKeys::GroupWindow((state, emitted)) => {
+                feed_windows(state, chain);
+                for (key, window, value) in emitted.iter() {
+                    [*key, window.start, window.end, *value].iter().for_each(|n| chain.i64(*n));
+                }
+            }
             OfKeys::Deduplicate(state) => state.feed(chain),
             OfKeys::Sliced(state) => {
                 for ((key, slice), sum) in state.content() {

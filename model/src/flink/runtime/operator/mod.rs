@@ -3,6 +3,7 @@
 mod assign;
 mod config;
 mod deduplicate;
+mod group_window;
 mod join;
 mod keyed;
 mod late_filter;
@@ -10,15 +11,17 @@ mod sql_window;
 mod window;
 
 pub use config::{
-    AssignConfig, Comparison, Condition, DeduplicateConfig, Expr, JoinConfig, LateFilterConfig, OperatorConfig,
-    SqlWindowConfig, SqlWindows, WindowConfig,
+    AssignConfig, Comparison, Condition, DeduplicateConfig, Expr, GroupWindowConfig, JoinConfig, LateFilterConfig,
+    OperatorConfig, SqlWindowConfig, SqlWindows, WindowConfig,
 };
+pub use group_window::{OP, op};
 pub use keyed::{KeyGroups, KeyedState};
 
 use crate::base::{Fixes, Ghost, Millis, Row};
 use crate::flink::watermark::Signal;
 use assign::Assign;
 use deduplicate::Deduplicate;
+use group_window::GroupWindow;
 use join::Join;
 use keyed::OfKeys;
 use late_filter::LateFilter;
@@ -65,6 +68,8 @@ pub enum Operator {
     LocalWindow(Box<LocalWindow>),
     /// See [`SqlWindowConfig`].
     SqlWindow(Box<SqlWindow>),
+    /// See [`GroupWindowConfig`].
+    GroupWindow(Box<GroupWindow>),
     /// See [`LateFilterConfig`]; keeps nothing.
     LateFilter(LateFilter),
     /// See [`AssignConfig`]; keeps nothing.
@@ -102,6 +107,9 @@ impl Operator {
             OperatorConfig::SqlWindow(config) => {
                 Self::SqlWindow(Box::new(SqlWindow::new(config, groups, of!(Sliced), of!(Sessions), fixes)))
             }
+            OperatorConfig::GroupWindow(config) => {
+                Self::GroupWindow(Box::new(GroupWindow::new(config, groups, of!(GroupWindow), fixes)))
+            }
             OperatorConfig::LateFilter(config) => Self::LateFilter(LateFilter::new(*config)),
             OperatorConfig::Assign(config) => Self::Assign(Box::new(Assign::new(config, fixes))),
         }
@@ -138,6 +146,7 @@ impl Operator {
             Self::Deduplicate(deduplicate) => deduplicate.rows(rows, now, &mut out.rows),
             Self::LocalWindow(window) => window.rows(rows),
             Self::SqlWindow(window) => window.rows(rows),
+            Self::GroupWindow(window) => window.rows(rows, out),
             Self::LateFilter(filter) => filter.rows(rows, &mut out.rows),
             Self::Assign(assign) => assign.rows(rows, now, out),
         }
@@ -150,6 +159,7 @@ impl Operator {
             Self::Window(window) => window.watermark(watermark, out),
             Self::LocalWindow(window) => window.watermark(watermark, out),
             Self::SqlWindow(window) => return window.watermark(watermark, out),
+            Self::GroupWindow(window) => window.watermark(watermark, out),
             Self::LateFilter(filter) => filter.watermark(watermark),
             Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) | Self::Assign(_) => {}
         }
@@ -169,6 +179,7 @@ impl Operator {
             Self::Join(join) => Some(join.clock()),
             Self::Window(window) => Some(window.clock()),
             Self::SqlWindow(window) => Some(window.clock()),
+            Self::GroupWindow(window) => Some(window.clock()),
             Self::LateFilter(filter) => Some(filter.clock()),
             Self::Filter(_) | Self::Map(_) | Self::Deduplicate(_) | Self::LocalWindow(_) | Self::Assign(_) => None,
         }
@@ -178,6 +189,7 @@ impl Operator {
         match self {
             Self::Window(window) => window.clock(),
             Self::SqlWindow(window) => window.timers(),
+            Self::GroupWindow(window) => window.clock(),
             _ => i64::MIN,
         }
     }
@@ -187,6 +199,7 @@ impl Operator {
             Self::Window(window) => window.held(),
             Self::LocalWindow(window) => window.held(),
             Self::SqlWindow(window) => window.held(),
+            Self::GroupWindow(window) => window.held(),
             _ => Vec::new(),
         }
     }
@@ -198,6 +211,7 @@ impl Operator {
             Self::Window(window) => Some(Arc::new(window.snapshot())),
             Self::Deduplicate(deduplicate) => Some(Arc::new(deduplicate.snapshot(now))),
             Self::SqlWindow(window) => Some(Arc::new(window.snapshot())),
+            Self::GroupWindow(window) => Some(Arc::new(window.snapshot())),
         }
     }
 }

@@ -4,15 +4,22 @@ use super::super::{At, Resolver};
 use super::ms;
 use crate::scenario::data::{Column, JobNode, NodeKind};
 use crate::scenario::keys::Config;
-use crate::scenario::raw::JobOperator;
-use At::Key;
+use crate::scenario::raw::{JobOperator, OperatorKind};
+use At::{Item, Key};
+use model::base::Millis;
 use model::flink::operator::{Assigner, Slices};
 use model::flink::runtime::graph::KeyColumn;
-use model::flink::runtime::operator::{OperatorConfig, SqlWindowConfig, SqlWindows};
+use model::flink::runtime::operator::{GroupWindowConfig, OperatorConfig, SqlWindowConfig, SqlWindows};
 
 /// Columns of what a window hands on, besides those that it names after its key and its sum.
 const WINDOW_END: &str = "window_end";
 const COUNT: &str = "count";
+const OP: &str = "op";
+
+/// Keys of late fire.
+const LATE_FIRE: &str = "table.exec.emit.late-fire.enabled";
+const LATE_FIRE_DELAY: &str = "table.exec.emit.late-fire.delay";
+const ALLOW_LATENESS: &str = "table.exec.emit.allow-lateness";
 
 /// What a window hands on.
 pub(super) fn columns(columns: &[Column], key: KeyColumn, sum: Option<u8>) -> Vec<Column> {
@@ -106,5 +113,81 @@ impl Resolver<'_> {
             && config.word("table.optimizer.agg-phase-strategy") != "ONE_PHASE";
         let bytes = u32::try_from(o.bytes.0).unwrap_or(u32::MAX);
         Some((OperatorConfig::SqlWindow(SqlWindowConfig { key, windows, two_phase, sum, bytes }), named))
+    }
+
+    /// A group window of older SQL, and the columns of its changelog.
+    pub(super) fn group_window(
+        &mut self,
+        root: &[At<'_>],
+        o: &JobOperator,
+        key: KeyColumn,
+        input: &[Column],
+        config: &Config,
+    ) -> Option<(OperatorConfig, Vec<Column>)> {
+        let late_fire = config.flag(LATE_FIRE);
+        if o.gap.is_some() {
+            // WindowEmitStrategy; without late fire there is nothing about it that a table function's does not have.
+            let what = if late_fire { "SESSION has no late fire: the planner refuses it" } else { "no SESSION here" };
+            let help = "`size` is TUMBLE; sessions that are only added are a `sql-window`";
+            self.advise(&[root, &[Key("gap")]].concat(), what, help);
+            return None;
+        }
+        let Some(size) = o.size.map(|d| ms(d.0)).filter(|size| *size > Millis::ZERO) else {
+            self.advise(root, format!("`{}` has no window", o.name), "`size` is TUMBLE");
+            return None;
+        };
+        let sum = match &o.sum {
+            Some(text) => Some(self.summed(&[root, &[Key("sum")]].concat(), text, input)?),
+            None => None,
+        };
+        let result = sum.map_or(COUNT, |at| &input[usize::from(at)].name);
+        let named =
+            vec![Column::number(WINDOW_END), input[key.column()].clone(), Column::number(result), Column::number(OP)];
+        let late_fire = late_fire.then(|| config.ms(ALLOW_LATENESS));
+        let bytes = u32::try_from(o.bytes.0).unwrap_or(u32::MAX);
+        Some((OperatorConfig::GroupWindow(GroupWindowConfig { key, size, late_fire, sum, bytes }), named))
+    }
+
+    /// What Flink refuses of late fire, and who may take a changelog.
+    pub(super) fn changelogs(&mut self, i: usize, graph: &[JobNode], config: &Config) {
+        let raw = self.raw;
+        let at_config = [Key("jobs"), Item(i), Key("config")];
+        let changelog = |at: usize| matches!(graph[at].kind, NodeKind::Operator(OperatorConfig::GroupWindow(_), _));
+        let set = [LATE_FIRE, LATE_FIRE_DELAY, ALLOW_LATENESS].into_iter().find(|key| config.is_set(key));
+        // An operator that has not come so far has a problem of its own.
+        if let Some(key) = set
+            && !raw.jobs[i].operators.iter().any(|o| o.kind == OperatorKind::GroupWindow)
+        {
+            let what = format!("`{key}` is of group windows only: no table function fires late");
+            self.advise(&at_config, what, "an operator of kind `group-window`");
+        } else if config.flag(LATE_FIRE) {
+            if !config.is_set(LATE_FIRE_DELAY) {
+                self.advise(&at_config, format!("late fire needs `{LATE_FIRE_DELAY}`"), "0 ms fires at every element");
+            } else if config.ms(LATE_FIRE_DELAY) > Millis::ZERO {
+                let what = format!("`{LATE_FIRE_DELAY}` above 0 is a timer of processing time: not modelled");
+                self.advise(&at_config, what, "0 ms fires at every element");
+            }
+            if config.ms(ALLOW_LATENESS) == Millis::ZERO {
+                let what = format!("late fire needs `{ALLOW_LATENESS}`: the planner demands it");
+                self.advise(&at_config, what, "for how long behind its end a window takes events");
+            }
+        }
+        for node in graph.iter().filter(|n| n.input.is_some_and(|(at, _)| changelog(at))) {
+            if !matches!(node.kind, NodeKind::Sink { .. }) {
+                let what = format!("`{}` takes a changelog as if its rows were only added", node.name);
+                self.advise(&[Key("jobs"), Item(i)], what, "a sink of a topic writes one");
+            }
+        }
+        let written: Vec<&str> = raw.jobs.iter().flat_map(|j| j.changelogs()).collect();
+        for (n, source) in raw.jobs[i].sources.iter().enumerate() {
+            if let Some(topic) = source.topics().find(|topic| written.contains(topic)) {
+                let path = [Key("jobs"), Item(i), Key("sources"), Item(n), Key("topic")];
+                self.advise(
+                    &path,
+                    format!("`{topic}` holds a changelog"),
+                    "a source of a job takes rows that are only added",
+                );
+            }
+        }
     }
 }
