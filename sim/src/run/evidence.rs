@@ -119,26 +119,50 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<(String, Option<Excuse>)> {
         }
         for node in &job.nodes {
             let NodeKind::Source { topics, config, until, watermarks, .. } = &node.kind else { continue };
-            let waits = watermarks.is_some_and(|w| w.alignment.is_some() && w.idle_timeout.is_none());
-            for tp in run.scenario.partitions_of(topics).iter().copied() {
-                let Some(log) = image.and_then(|i| led(run, i, tp)).map(Partition::log) else { continue };
-                let committed = config.word("isolation.level") == "read_committed";
+            let committed = config.word("isolation.level") == "read_committed";
+            let splits = || task_managers.iter().flat_map(|t| t.splits()).filter(|(id, _)| *id == JobId(number));
+            // How far each partition is read, and whether there is more.
+            let read = |tp: TopicPartition| {
+                let log = image.and_then(|i| led(run, i, tp)).map(Partition::log)?;
                 let end = if committed { log.last_stable() } else { log.high_watermark() };
-                let splits = task_managers.iter().flat_map(|t| t.splits());
-                let at = splits.filter(|(id, split)| *id == JobId(number) && split.tp == tp).find_map(|(_, s)| s.next);
+                let at = splits().find(|(_, split)| split.tp == tp).and_then(|(_, split)| split.next);
+                Some(Read { log, at, end, more: left(log, at.unwrap_or(Offset(0)), end, committed) })
+            };
+            let partitions = run.scenario.partitions_of(topics);
+            let aligned = watermarks.filter(|w| w.idle_timeout.is_none() && until.is_none()).and_then(|w| w.alignment);
+            for tp in partitions.iter().copied() {
+                let Some(Read { log, at, end, more }) = read(tp) else { continue };
                 // The task of a bounded source that has given everything is gone, and its splits with it.
-                if until.is_some() && at.is_none() {
+                if !more || until.is_some() && at.is_none() {
                     continue;
                 }
-                if left(log, at.unwrap_or(Offset(0)), end, committed) {
-                    let held = waits && task_managers.iter().any(|t| t.holds_split(JobId(number), tp));
-                    let text = format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name);
-                    behind.push((text, held.then_some(Excuse::Aligned)));
-                }
+                // Another one has nothing left, and is further behind than the drift.
+                let held = aligned
+                    .filter(|_| task_managers.iter().any(|t| t.holds_split(JobId(number), tp)))
+                    .is_some_and(|a| {
+                        let limit = newest(log, at).saturating_sub(a.max_drift.0);
+                        let others = partitions.iter().filter(|other| **other != tp).filter_map(|other| read(*other));
+                        others.filter(|other| !other.more).any(|other| newest(other.log, other.at) < limit)
+                    });
+                let text = format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name);
+                behind.push((text, held.then_some(Excuse::Aligned)));
             }
         }
     }
     behind
+}
+/// How far a source has read a partition.
+struct Read<'a> {
+    log: &'a UnifiedLog,
+    at: Option<Offset>,
+    end: Offset,
+    more: bool,
+}
+/// The newest event time that a source was given of a partition; the least if it was given nothing.
+fn newest(log: &UnifiedLog, at: Option<Offset>) -> i64 {
+    let at = at.unwrap_or(Offset(0));
+    let given = log.entries_from(Offset(0)).take_while(|e| e.base < at);
+    given.flat_map(|e| e.batch.rows.iter().map(|row| row.time.0)).max().unwrap_or(i64::MIN)
 }
 /// Whether records that a source is to be given stand between two offsets. Its position is the one behind the last that it
 /// was given, whatever markers and aborted records follow (S7).
