@@ -28,7 +28,7 @@ pub struct Point {
     pub restored: i64,
     /// The watermark that the operator began with: the least, if it restores none.
     pub began: i64,
-    /// The last checkpoint whose barrier has passed.
+    /// The last checkpoint whose barrier has passed; 0 before the first.
     pub last: i64,
 }
 /// A row made of many.

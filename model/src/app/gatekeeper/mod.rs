@@ -20,6 +20,7 @@ use crate::base::{
     TopicPartition, TransactionFate,
 };
 use crate::kafka::client::{Merge, Moved, Slice};
+use crate::kafka::coordinator::group::Name;
 use crate::kafka::messages::Message;
 use crate::registry::RegistryClient;
 use sink::{Ended, Sink};
@@ -74,6 +75,9 @@ pub struct Gatekeeper {
     /// First offset of each partition in the present transaction, and the next.
     began: SmallMap<TopicPartition, Offset>,
     next: SmallMap<TopicPartition, Offset>,
+    /// Who the offsets are sent as: what it was when the transaction began to end. A call that is made again says the same, so
+    /// that the group refuses it once another generation has begun.
+    member: Option<(Name, i32, Option<Name>)>,
     /// A send has failed, or a partition was lost: the transaction is to be aborted.
     spoilt: bool,
     /// It rests after the abort.
@@ -102,6 +106,7 @@ impl Gatekeeper {
             rows: 0,
             began: SmallMap::new(),
             next: SmallMap::new(),
+            member: None,
             spoilt: false,
             rest: false,
             next_punctuation: config.punctuate_every.map_or(Millis::MAX, |every| cx.millis() + every),
@@ -396,13 +401,13 @@ impl Gatekeeper {
             self.sink.commit(now);
         } else {
             self.stage = Stage::Offsets;
+            self.member = self.config.group_metadata.then(|| self.source.group_metadata());
             self.send_offsets(now);
         }
     }
     fn send_offsets(&mut self, now: Millis) {
         let offsets = self.next.iter().map(|(tp, offset)| (tp, *offset)).collect();
-        let member = self.config.group_metadata.then(|| self.source.group_metadata());
-        self.sink.send_offsets(self.config.group, offsets, member, now);
+        self.sink.send_offsets(self.config.group, offsets, self.member.clone(), now);
     }
     fn committed<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         self.ended(TransactionFate::Committed, cx);

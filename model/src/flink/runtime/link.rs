@@ -119,13 +119,13 @@ impl<T> Link<T> {
         self.pending = left;
         ended.extend(Vec::into_iter(over).map(|p: Pending<T>| (p.token, Ended::TimedOut)));
     }
-    /// Hangs up: nothing more comes of its calls.
-    pub fn close<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+    /// Hangs up. Of its calls only these still end, with their time.
+    pub fn close<W>(&mut self, keep: impl Fn(&T) -> bool, cx: &mut Cx<'_, Message, W>) {
         if let Line::Opening(conn) | Line::Up(conn) = self.line {
             cx.close(conn);
         }
         self.line = Line::Down;
         self.unsent.clear();
-        self.pending.clear();
+        self.pending.retain(|pending| keep(&pending.token));
     }
 }

@@ -490,7 +490,13 @@ impl Resolver<'_> {
         let late = text.ends_with(LATE);
         let window = matches!(graph[at].kind, NodeKind::Operator(OperatorConfig::Window(_), _));
         if late && !window {
-            self.say(path, format!("`{}` is no window: nothing comes late to it", base(text)));
+            let sql = matches!(
+                graph[at].kind,
+                NodeKind::Operator(OperatorConfig::SqlWindow(_) | OperatorConfig::GroupWindow(_), _)
+            );
+            let what =
+                if sql { "a window of SQL, which drops what is late" } else { "no window: nothing comes late to it" };
+            self.advise(path, format!("`{}` is {what}", base(text)), "an operator of kind `window` has a late output");
             return None;
         }
         Some((at, late))

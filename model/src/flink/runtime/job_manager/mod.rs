@@ -145,6 +145,9 @@ pub struct JobManager {
     beats: HeartbeatManager<ResourceId>,
     jobs: Vec<Job>,
     lines: BTreeMap<ResourceId, Link<Asked>>,
+    /// Lines to lost TaskManagers, as long as events of coordinators that went over them are neither confirmed nor given up: a
+    /// checkpoint waits for them (`IncompleteFuturesTracker`).
+    lost: Vec<(ResourceId, Link<Asked>)>,
     /// Where TaskManagers listen for a new leader.
     watchers: Vec<Addr>,
     /// Lines over which they are told.
@@ -184,6 +187,7 @@ impl JobManager {
             beats: of_resources,
             jobs,
             lines: BTreeMap::new(),
+            lost: Vec::new(),
             watchers: kept.map(|k| k.watchers.clone()).unwrap_or_default(),
             announcements: Vec::new(),
             deadline: None,
@@ -282,11 +286,13 @@ impl JobManager {
             match input {
                 Input::Wake => {
                     self.deadline = None;
-                    self.lines.iter_mut().for_each(|(id, line)| {
+                    let lost = self.lost.iter_mut().map(|(id, line)| (*id, line));
+                    self.lines.iter_mut().map(|(id, line)| (*id, line)).chain(lost).for_each(|(id, line)| {
                         let mut of_line = Vec::new();
                         line.expire(now, &mut of_line);
-                        ended.extend(of_line.into_iter().map(|(asked, how)| (*id, asked, how)));
+                        ended.extend(of_line.into_iter().map(|(asked, how)| (id, asked, how)));
                     });
+                    self.lost.retain(|(_, line)| line.deadline().is_some());
                 }
                 Input::Connection(conn, _) | Input::Message { conn, .. } => {
                     if let Some((id, line)) = self.lines.iter_mut().find(|(_, l)| l.holds(*conn)) {
@@ -313,7 +319,8 @@ impl JobManager {
         let now = cx.millis();
         let jobs = self.jobs.iter().flat_map(|j| [j.master.deadline(now), j.beats.next()]);
         let millis = jobs.chain([self.beats.next(), self.resources.next(now)]).flatten().min().map(SimTime::at);
-        let at = self.lines.values().filter_map(Link::deadline).chain(millis).min();
+        let lost = self.lost.iter().map(|(_, line)| line);
+        let at = self.lines.values().chain(lost).filter_map(Link::deadline).chain(millis).min();
         if at != self.deadline {
             self.deadline = at;
             cx.wake_port(MAIN, at.map(|at| at.max(cx.now)));
@@ -499,7 +506,10 @@ impl JobManager {
         }
         self.resources.lose(id);
         if let Some(mut line) = self.lines.remove(&id) {
-            line.close(cx);
+            line.close(|asked| matches!(asked, Asked::Event(..)), cx);
+            if line.deadline().is_some() {
+                self.lost.push((id, line));
+            }
         }
     }
 

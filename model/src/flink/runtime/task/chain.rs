@@ -43,7 +43,7 @@ impl Task {
             attempt: self.deployment.attempt.attempt,
             restored: self.deployment.restored.as_ref().map_or(0, |r| r.checkpoint.0),
             began: self.began.get(operator).copied().unwrap_or(i64::MIN),
-            last: self.last.0,
+            last: self.last.0.max(0),
         }
     }
 
