@@ -1,5 +1,6 @@
 //! Law of layers: every event sent is in each layer exactly once.
 
+use super::transactions::reader_stands_by_rule;
 use super::{Cast, Chunked, Evidence, Excuse, Findings, Law, Ledger, Sent, TopicInfo, Violation};
 use crate::world::Observer;
 use model::base::{Layer, Offset, ProcessId, Row, Shown, SimTime, TopicPartition};
@@ -441,6 +442,11 @@ impl LayerLaw {
         // Once is once too often where a reader of committed data was given what is not committed; another reader is given
         // what is hidden from it as well.
         let may_be_hidden = in_topic.values().any(|t| !t.hidden.is_empty());
+        // Behind the start of a transaction without an end a reader of committed data is given nothing.
+        let end = say.end;
+        let mut stands: BTreeMap<TopicPartition, Option<Excuse>> = BTreeMap::new();
+        let mut stands_by_rule =
+            |tp| *stands.entry(tp).or_insert_with(|| reader_stands_by_rule(end, usize::from(number), tp));
         let whole = |n: usize, sent: &[Sent]| !may_be_hidden && Times::all_once(seen.chunk(n), sent.len());
         for (sent, g) in some_sent(say.end.ledger, whole) {
             let times = seen.get(g as usize).copied().unwrap_or_default().times();
@@ -462,7 +468,7 @@ impl LayerLaw {
                 let excuse = say.end.double(sent.producer);
                 say.event("duplicate", g, None, excuse, "was given more than once");
             } else if times == 0 && readable(g) {
-                let excuse = say.end.excuses.loss(tp, None);
+                let excuse = say.end.excuses.loss(tp, None).or_else(|| stands_by_rule(tp));
                 say.event("unread", g, None, excuse, "is readable and was not given");
             } else if !committed && times < stored + hidden {
                 let excuse = say.end.excuses.loss(tp, None);
