@@ -174,7 +174,11 @@ fn what_flink_refuses_of_late_fire_is_said() {
         ("late-fire.enabled", "early-fire.enabled", "known to Flink, not modelled"),
         ("kind = \"group-window\"", "kind = \"sql-window\"", "is of group windows only: no table function fires late"),
         ("kind = \"group-window\"", "kind = \"window\"", "it reads no changelog"),
-        ("input = \"minutes\"", "input = \"minutes.late\"", "nothing comes late to it"),
+        (
+            "input = \"minutes\"",
+            "input = \"minutes.late\"",
+            "is a window of SQL, which drops what is late (an operator of kind `window` has a late output)",
+        ),
         (
             "[[jobs.sinks]]",
             "[[jobs.operators]]\nname = \"same\"\nkind = \"map\"\ninput = \"minutes\"\ncolumns = [\"usd\"]\n[[jobs.sinks]]",
