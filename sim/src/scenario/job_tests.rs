@@ -59,8 +59,20 @@ target = "task manager 1"
 at = "20 s"
 "#;
 
+fn refused(text: &str) -> String {
+    load_text("job.toml", text.as_bytes(), &[]).map(|_| ()).unwrap_err().to_string()
+}
 fn problems(change: impl Fn(String) -> String) -> String {
-    load_text("job.toml", change(GOOD.to_owned()).as_bytes(), &[]).map(|_| ()).unwrap_err().to_string()
+    refused(&change(GOOD.to_owned()))
+}
+/// Each change of a good text, from and to, is refused with its message.
+fn each_is_refused(good: &str, changes: &[(&str, &str, &str)]) {
+    for (from, to, message) in changes {
+        assert!(good.contains(from), "{from}");
+        let text = refused(&good.replacen(from, to, 1));
+        assert!(text.contains(message), "{to}: {message}\nin\n{text}");
+        assert!(text.starts_with("job.toml:"), "{text}");
+    }
 }
 
 #[test]
@@ -117,8 +129,7 @@ fn a_window_of_sql_is_two_operators_unless_the_strategy_says_one() {
         ("size = \"1 min\"\nallowed-lateness = \"1 s\"", "no `allowed-lateness`"),
         ("step = \"1 min\"", "`minutes` has no window"),
     ] {
-        let text = sql.replacen("size = \"1 min\"", keys, 1);
-        let text = load_text("job.toml", text.as_bytes(), &[]).map(|_| ()).unwrap_err().to_string();
+        let text = refused(&sql.replacen("size = \"1 min\"", keys, 1));
         assert!(text.contains(message), "{message}\nin\n{text}");
     }
 }
@@ -159,7 +170,7 @@ fn a_group_window_hands_on_a_changelog_and_fires_late_for_as_long_as_the_job_say
 
 #[test]
 fn what_flink_refuses_of_late_fire_is_said() {
-    for (from, to, message) in [
+    let changes = [
         ("size = \"1 min\"", "gap = \"1 min\"", "SESSION has no late fire: the planner refuses it"),
         ("size = \"1 min\"", "size = \"1 min\"\nslide = \"10 s\"", "no `slide`"),
         ("size = \"1 min\"\n", "", "`minutes` has no window"),
@@ -189,13 +200,8 @@ fn what_flink_refuses_of_late_fire_is_said() {
             "[[jobs.sources]]\nname = \"again\"\ntopic = \"cost\"\n[[jobs.sinks]]",
             "`cost` holds a changelog",
         ),
-    ] {
-        let good = changelog();
-        assert!(good.contains(from), "{from}");
-        let text =
-            load_text("job.toml", good.replacen(from, to, 1).as_bytes(), &[]).map(|_| ()).unwrap_err().to_string();
-        assert!(text.contains(message), "{to}: {message}\nin\n{text}");
-    }
+    ];
+    each_is_refused(&changelog(), &changes);
 }
 
 #[test]
@@ -247,7 +253,7 @@ fn topics_of_one_source_hold_the_same_columns() {
 
 #[test]
 fn each_mistake_in_a_job_has_its_message() {
-    for (from, to, message) in [
+    let changes = [
         ("input = \"assemble\"", "input = \"asemble\"", "the job has no part `asemble` (did you mean `assemble`?)"),
         ("input = \"in\"", "input = \"minutes\"", "a cycle"),
         ("input = \"minutes\"", "input = \"cost\"", "a sink: it hands nothing on"),
@@ -295,10 +301,6 @@ fn each_mistake_in_a_job_has_its_message() {
         ("kind = \"window\"", "kind = \"window\"\ncall = { to = \"payments\" }", "no `call`"),
         ("name = \"in\"", "name = \"assemble\"", "two parts of the job are called `assemble`"),
         ("rate = 10", "rate = 10\ncolumns = [\"a = /a\"]", "`columns` is for kind = \"events-file\""),
-    ] {
-        assert!(GOOD.contains(from), "{from}");
-        let text = problems(|t| t.replacen(from, to, 1));
-        assert!(text.contains(message), "{to}: {message}\nin\n{text}");
-        assert!(text.starts_with("job.toml:"), "{text}");
-    }
+    ];
+    each_is_refused(GOOD, &changes);
 }
