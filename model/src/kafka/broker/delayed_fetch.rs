@@ -2,7 +2,8 @@
 
 use super::fetch_session::{FetchContext, FetchSessionCache, Told};
 use super::partitions::Partitions;
-use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, PartitionMap, SmallMap, Stream, TopicPartition};
+use super::slots::{Slot, SlotSet};
+use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, SmallMap, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{Isolation, ReadLimit};
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, FetchedPartition};
@@ -21,6 +22,9 @@ pub struct FetchAnswer {
 #[derive(Clone, Copy, Debug)]
 struct WaitingPartition {
     wanted: FetchPartition,
+    slot: Slot,
+    /// Another read may find something: the first one did, or the partition has changed since.
+    news: bool,
     /// What the asker knows of it, in a session that goes on.
     told: Option<Told>,
     /// High watermark when a reader of committed data asked: what it may have seen if it races (KAFKA-9807).
@@ -35,6 +39,16 @@ struct WaitingFetch {
     max_bytes: u32,
     deadline: Millis,
     partitions: Vec<WaitingPartition>,
+    /// Which partitions those are.
+    members: SlotSet,
+}
+impl WaitingFetch {
+    /// Notes that the partition in `slot` has changed.
+    fn changed(&mut self, slot: Slot) {
+        if self.members.has(slot) {
+            self.partitions.iter_mut().filter(|p| p.slot == slot).for_each(|partition| partition.news = true);
+        }
+    }
 }
 
 /// The fetch requests of a broker: its sessions and those that wait.
@@ -44,8 +58,6 @@ pub struct DelayedFetches {
     sessions: FetchSessionCache,
     /// By token, that is in the order of their coming.
     waiting: SmallMap<u64, WaitingFetch>,
-    /// Who waits for a partition; tokens that have been answered are dropped when met.
-    watchers: PartitionMap<Vec<u64>>,
     room: Room,
 }
 
@@ -53,13 +65,18 @@ pub struct DelayedFetches {
 #[derive(Clone, Debug, Default)]
 struct Room {
     read: Vec<FetchedPartition>,
+    tokens: Vec<u64>,
     /// Of fetches that waited.
-    partitions: Vec<Vec<WaitingPartition>>,
+    waited: Vec<(Vec<WaitingPartition>, SlotSet)>,
 }
 impl Room {
-    fn give_back(&mut self, mut partitions: Vec<WaitingPartition>) {
+    fn take(&mut self) -> (Vec<WaitingPartition>, SlotSet) {
+        self.waited.pop().unwrap_or_default()
+    }
+    fn give_back(&mut self, mut partitions: Vec<WaitingPartition>, mut members: SlotSet) {
         partitions.clear();
-        self.partitions.push(partitions);
+        members.clear();
+        self.waited.push((partitions, members));
     }
 }
 
@@ -70,7 +87,7 @@ impl DelayedFetches {
     /// None wait. Session ids are drawn from `ids`.
     pub fn new(ids: Stream, fixes: Fixes) -> Self {
         let sessions = FetchSessionCache::new(ids);
-        Self { fixes, sessions, waiting: SmallMap::new(), watchers: PartitionMap::new(), room: Room::default() }
+        Self { fixes, sessions, waiting: SmallMap::new(), room: Room::default() }
     }
 
     /// How many wait.
@@ -105,14 +122,15 @@ impl DelayedFetches {
             Fetcher::Consumer { .. } => request.max_bytes.min(Self::MAX_BYTES),
         };
         let committed = fetcher.isolation() == Isolation::Committed;
-        let mut waiting = self.room.partitions.pop().unwrap_or_default();
-        let context = self.sessions.begin(request, |wanted, told| {
-            let seen = partitions.get(wanted.tp).filter(|_| committed);
+        let (mut waiting, mut members) = self.room.take();
+        let context = self.sessions.begin(request, |wanted, slot, told| {
+            let seen = if committed { partitions.get(wanted.tp) } else { None };
             let high_watermark_seen = seen.map_or(Offset::UNKNOWN, |p| p.log().high_watermark());
-            waiting.push(WaitingPartition { wanted, told, high_watermark_seen });
+            members.insert(slot);
+            waiting.push(WaitingPartition { wanted, slot, news: true, told, high_watermark_seen });
         });
         let read = &mut self.room.read;
-        read_partitions(&waiting, fetcher, max_bytes, true, partitions, cx, read);
+        read_partitions(&mut waiting, fetcher, max_bytes, true, partitions, cx, read);
         let min_bytes = request.min_bytes.min(max_bytes);
         let bytes: u64 = read.iter().map(|p| u64::from(p.bytes)).sum();
         let at_once = request.max_wait <= Millis::ZERO
@@ -120,63 +138,65 @@ impl DelayedFetches {
             || bytes >= u64::from(min_bytes)
             || read.iter().any(|p| !p.error.is_ok() || p.diverging.is_some());
         if at_once {
-            return Some(self.reply(context, waiting));
+            return Some(self.reply(context, waiting, members));
         }
         read.clear();
         let deadline = cx.now + request.max_wait;
-        let fetch = WaitingFetch { fetcher, context, min_bytes, max_bytes, deadline, partitions: waiting };
+        let fetch = WaitingFetch { fetcher, context, min_bytes, max_bytes, deadline, partitions: waiting, members };
         // Where a follower's read gave nothing and told nothing, its log ends with the leader's, in every partition.
         let at_ends = bytes == 0 && matches!(fetcher, Fetcher::Follower { .. });
-        if !at_ends && self.is_complete(&fetch, partitions) {
+        if !at_ends && self.is_complete(&fetch, |_| true, partitions) {
             return Some(self.answer(fetch, partitions, cx));
         }
-        let Self { waiting, watchers, .. } = self;
-        waiting.insert(token, fetch);
-        for w in &waiting[token].partitions {
-            let tokens = watchers.or_default(w.wanted.tp);
-            tokens.push(token);
-            // A quiet partition beside busy ones collects tokens that were answered through those.
-            if tokens.len() > 2 * waiting.len() + 8 {
-                tokens.retain(|t| waiting.contains_key(*t));
-            }
-        }
+        self.waiting.insert(token, fetch);
         None
     }
 
     /// Makes the answer of what was read.
-    fn reply(&mut self, context: FetchContext, waiting: Vec<WaitingPartition>) -> FetchReply {
+    fn reply(&mut self, context: FetchContext, waiting: Vec<WaitingPartition>, members: SlotSet) -> FetchReply {
         // A session that exists knows what is wanted of it.
         let of_full = match context {
             FetchContext::Full => waiting.iter().map(|p| p.wanted).collect(),
             _ => Vec::new(),
         };
         let reply = self.sessions.finish(context, &of_full, &mut self.room.read);
-        self.room.give_back(waiting);
+        self.room.give_back(waiting, members);
         reply
     }
 
-    /// Looks at the fetches that wait for a partition whose log end, high watermark or role has changed. A fetch watched
-    /// under several partitions is looked at as a whole. Puts the answers behind those in `answers`.
+    /// Looks at the fetches that wait for partitions whose log end, high watermark or role has changed, for one partition
+    /// after the other. A fetch is looked at as a whole. Puts the answers behind those in `answers`.
     pub fn check(
         &mut self,
-        tp: TopicPartition,
+        changed: &[TopicPartition],
         partitions: &mut Partitions,
         cx: &mut PartitionCx<'_>,
         answers: &mut Vec<FetchAnswer>,
     ) {
-        // Taken out while they are looked at, and put back in the same room.
-        let Some(mut tokens) = self.watchers.get_mut(tp).map(std::mem::take) else { return };
-        tokens.retain(|token| {
-            let Some(fetch) = self.waiting.get(*token) else { return false };
-            let complete = self.is_complete(fetch, partitions);
-            if complete {
-                self.finish(*token, partitions, cx, answers);
-            }
-            !complete
-        });
-        if let Some(watchers) = self.watchers.get_mut(tp) {
-            *watchers = tokens;
+        // All are noted before the first is looked at: an answer holds what is there.
+        for tp in changed {
+            let Some(slot) = self.sessions.slot(*tp) else { continue };
+            self.waiting.values_mut().for_each(|fetch| fetch.changed(slot));
         }
+        let mut tokens = std::mem::take(&mut self.room.tokens);
+        for tp in changed {
+            let Some(slot) = self.sessions.slot(*tp) else { continue };
+            tokens.extend(self.waiting.iter().filter(|(_, fetch)| fetch.members.has(slot)).map(|(token, _)| token));
+            for token in tokens.drain(..) {
+                // Where nothing has changed it is as the first read left it.
+                let complete = |fetch| self.is_complete(fetch, |partition| partition.news, partitions);
+                if self.waiting.get(token).is_some_and(complete) {
+                    self.finish(token, partitions, cx, answers);
+                }
+            }
+        }
+        self.room.tokens = tokens;
+    }
+
+    /// Metadata has been applied, or something else was done to partitions of which [`check`](Self::check) is not told: what
+    /// waits is read whole when it is answered.
+    pub fn all_may_have_changed(&mut self) {
+        self.waiting.values_mut().flat_map(|fetch| &mut fetch.partitions).for_each(|partition| partition.news = true);
     }
 
     /// Answers the fetches whose wait is over.
@@ -188,20 +208,14 @@ impl DelayedFetches {
         for (_, token) in over {
             self.finish(token, partitions, cx, &mut answers);
         }
-        self.forget_answered();
         answers
     }
 
     /// The connection of a waiting fetch is gone.
     pub fn cancel(&mut self, token: u64) {
-        if self.waiting.remove(token).is_some() {
-            self.forget_answered();
+        if let Some(WaitingFetch { partitions, members, .. }) = self.waiting.remove(token) {
+            self.room.give_back(partitions, members);
         }
-    }
-
-    fn forget_answered(&mut self) {
-        let Self { waiting, watchers, .. } = self;
-        watchers.values_mut().for_each(|tokens| tokens.retain(|t| waiting.contains_key(*t)));
     }
 
     fn finish(
@@ -218,17 +232,23 @@ impl DelayedFetches {
 
     /// Reads again; a follower's position is not taken over a second time.
     fn answer(&mut self, fetch: WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
-        let WaitingFetch { fetcher, context, max_bytes, partitions: waiting, .. } = fetch;
-        read_partitions(&waiting, fetcher, max_bytes, false, partitions, cx, &mut self.room.read);
-        self.reply(context, waiting)
+        let WaitingFetch { fetcher, context, max_bytes, partitions: mut waiting, members, .. } = fetch;
+        read_partitions(&mut waiting, fetcher, max_bytes, false, partitions, cx, &mut self.room.read);
+        self.reply(context, waiting, members)
     }
 
     /// `DelayedFetch.tryComplete`: enough bytes below the bound of the fetcher's isolation, or something that the asker has
     /// to know. A follower waits for the log end, so that a high watermark that moves does not wake it (R-13, KAFKA-9731).
-    fn is_complete(&self, fetch: &WaitingFetch, partitions: &mut Partitions) -> bool {
+    /// Only `these` partitions are looked at.
+    fn is_complete(
+        &self,
+        fetch: &WaitingFetch,
+        these: impl Fn(&WaitingPartition) -> bool,
+        partitions: &mut Partitions,
+    ) -> bool {
         let isolation = fetch.fetcher.isolation();
         let mut bytes = 0u64;
-        for WaitingPartition { wanted, high_watermark_seen, .. } in &fetch.partitions {
+        for WaitingPartition { wanted, high_watermark_seen, .. } in fetch.partitions.iter().filter(|p| these(p)) {
             let Ok(partition) = partitions.get_or_error(wanted.tp) else { return true };
             let epoch = partition.check_leader_epoch(wanted.leader_epoch);
             let refused = epoch == Err(ErrorCode::FencedLeaderEpoch);
@@ -300,9 +320,9 @@ fn diverges(partition: &Partition, wanted: &FetchPartition, fixes: Fixes) -> boo
 
 /// reads the partitions in order; the budget shrinks, and until the first partition with data a read returns at
 /// least one batch, however large (`ReplicaManager.readFromLog`). Into `read`, which is empty; what is no news in a session
-/// that goes on is left out.
+/// that goes on is left out. Partitions without news are not read again, and what a read finds of each is noted.
 fn read_partitions(
-    waiting: &[WaitingPartition],
+    waiting: &mut [WaitingPartition],
     fetcher: Fetcher,
     max_bytes: u32,
     update: bool,
@@ -312,7 +332,7 @@ fn read_partitions(
 ) {
     let mut budget = max_bytes;
     let mut min_one = true;
-    for WaitingPartition { wanted, told, high_watermark_seen } in waiting {
+    for WaitingPartition { wanted, news, told, high_watermark_seen, .. } in waiting.iter_mut().filter(|p| p.news) {
         let limit = ReadLimit {
             max_bytes: wanted.max_bytes.min(budget),
             min_one,
@@ -328,7 +348,8 @@ fn read_partitions(
         // Most partitions of a fetch have nothing for it.
         if let Some(state) = partition.fetch_at_end(wanted, fetcher, update, cx) {
             let tells = Told { high_watermark: state.high_watermark, log_start: state.log_start };
-            if *told != Some(tells) {
+            *news = *told != Some(tells);
+            if *news {
                 read.push(state.into_fetched(wanted.tp));
             }
             continue;

@@ -1,6 +1,7 @@
 //! Fetch sessions at the broker (KIP-227; X-12): which partitions a fetch reads and in which order, and which of them its
 //! answer names.
 
+use super::slots::{Slot, Slots};
 use crate::base::{Offset, SmallMap, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::messages::{FetchPartition, FetchReply, FetchRequest, FetchedPartition};
@@ -21,12 +22,13 @@ impl Told {
 #[derive(Clone, Copy, Debug)]
 struct CachedPartition {
     wanted: FetchPartition,
+    slot: Slot,
     told: Told,
 }
 
 impl CachedPartition {
-    fn new(wanted: FetchPartition) -> Self {
-        Self { wanted, told: Told::NOTHING }
+    fn new(wanted: FetchPartition, slots: &mut Slots) -> Self {
+        Self { wanted, slot: slots.of(wanted.tp), told: Told::NOTHING }
     }
 
     /// Whether an incremental answer has to name the partition; takes over what it will say
@@ -51,11 +53,11 @@ impl FetchSession {
     fn position(&self, tp: TopicPartition) -> Option<usize> {
         self.partitions.iter().position(|p| p.wanted.tp == tp)
     }
-    fn update(&mut self, request: &FetchRequest) {
+    fn update(&mut self, request: &FetchRequest, slots: &mut Slots) {
         for wanted in &request.partitions {
             match self.position(wanted.tp) {
                 Some(i) => self.partitions[i].wanted = *wanted,
-                None => self.partitions.push(CachedPartition::new(*wanted)),
+                None => self.partitions.push(CachedPartition::new(*wanted, slots)),
             }
         }
         if !request.forget.is_empty() {
@@ -88,6 +90,7 @@ pub enum FetchContext {
 pub struct FetchSessionCache {
     sessions: SmallMap<u32, FetchSession>,
     ids: Stream,
+    slots: Slots,
 }
 
 const FINAL_EPOCH: i32 = -1;
@@ -105,7 +108,12 @@ impl FetchSessionCache {
     /// No sessions. Ids are drawn from `ids`, so that one of an earlier incarnation of the broker is not taken for a new
     /// one.
     pub fn new(ids: Stream) -> Self {
-        Self { sessions: SmallMap::new(), ids }
+        Self { sessions: SmallMap::new(), ids, slots: Slots::default() }
+    }
+
+    /// The slot of a partition that some fetch has named.
+    pub fn slot(&self, tp: TopicPartition) -> Option<Slot> {
+        self.slots.get(tp)
     }
 
     /// How many sessions stand.
@@ -122,29 +130,30 @@ impl FetchSessionCache {
     pub fn begin(
         &mut self,
         request: &FetchRequest,
-        mut want: impl FnMut(FetchPartition, Option<Told>),
+        mut want: impl FnMut(FetchPartition, Slot, Option<Told>),
     ) -> FetchContext {
+        let Self { sessions, slots, .. } = self;
         if matches!(request.session_epoch, FINAL_EPOCH | INITIAL_EPOCH) {
             // A session named by a full fetch is closed by it.
-            self.sessions.remove(request.session);
-            request.partitions.iter().for_each(|wanted| want(*wanted, None));
+            sessions.remove(request.session);
+            request.partitions.iter().for_each(|wanted| want(*wanted, slots.of(wanted.tp), None));
             let full = request.session_epoch == INITIAL_EPOCH;
             return if full { FetchContext::Full } else { FetchContext::Sessionless };
         }
-        let Some(session) = self.sessions.get_mut(request.session) else {
+        let Some(session) = sessions.get_mut(request.session) else {
             return FetchContext::Error(ErrorCode::FetchSessionIdNotFound);
         };
         if session.epoch != request.session_epoch {
             return FetchContext::Error(ErrorCode::InvalidFetchSessionEpoch);
         }
-        session.update(request);
+        session.update(request, slots);
         if session.partitions.is_empty() {
-            self.sessions.remove(request.session);
-            request.partitions.iter().for_each(|wanted| want(*wanted, None));
+            sessions.remove(request.session);
+            request.partitions.iter().for_each(|wanted| want(*wanted, slots.of(wanted.tp), None));
             return FetchContext::Sessionless;
         }
         session.epoch = next_epoch(session.epoch);
-        session.partitions.iter().for_each(|p| want(p.wanted, Some(p.told)));
+        session.partitions.iter().for_each(|p| want(p.wanted, p.slot, Some(p.told)));
         FetchContext::Incremental { session: request.session, epoch: session.epoch }
     }
 
@@ -168,7 +177,7 @@ impl FetchSessionCache {
                 let mut partitions = Vec::with_capacity(read.len());
                 for answer in read.iter() {
                     if let Some(w) = wanted.iter().find(|w| w.tp == answer.tp) {
-                        let mut cached = CachedPartition::new(*w);
+                        let mut cached = CachedPartition::new(*w, &mut self.slots);
                         cached.told = Told { high_watermark: answer.high_watermark, log_start: answer.log_start };
                         partitions.push(cached);
                     }
@@ -243,7 +252,7 @@ mod tests {
     }
     fn begin(cache: &mut FetchSessionCache, request: &FetchRequest) -> (FetchContext, Vec<FetchPartition>) {
         let mut wanted = Vec::new();
-        (cache.begin(request, |partition, _| wanted.push(partition)), wanted)
+        (cache.begin(request, |partition, _, _| wanted.push(partition)), wanted)
     }
     fn order(partitions: &[FetchPartition]) -> Vec<u16> {
         partitions.iter().map(|p| p.tp.partition).collect()

@@ -5,7 +5,7 @@
 //! thread it models blocks in it: that is why a follower of a broker that went silent fetches nothing from it for 30 s.
 
 use super::partitions::Partitions;
-use super::session_handler::FetchSessionHandler;
+use super::session_handler::{FetchSessionHandler, SessionFetch};
 use crate::base::{BrokerId, LeaderEpoch, Millis, Offset, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::Isolation;
@@ -111,8 +111,10 @@ pub struct ReplicaFetcher {
     jitter: Stream,
     /// In fetching order: a partition that took data, was cut or put off moves to the end.
     order: Vec<Followed>,
-    /// What the last fetch wanted; kept for its memory.
+    /// What the last fetch wanted, where all of it was looked at; kept for its memory.
     wanted: Vec<FetchPartition>,
+    /// Every partition was fetched last time and will be next time, and only these may be fetched otherwise; else `None`.
+    touched: Option<Vec<TopicPartition>>,
     session: FetchSessionHandler,
     link: Link,
     outstanding: Option<Outstanding>,
@@ -134,6 +136,7 @@ impl ReplicaFetcher {
             jitter,
             order: Vec::new(),
             wanted: Vec::new(),
+            touched: None,
             session: FetchSessionHandler::default(),
             link: Link::Down,
             outstanding: None,
@@ -171,12 +174,14 @@ impl ReplicaFetcher {
         if self.followed(tp).is_some_and(|f| f.leader_epoch == leader_epoch) {
             return;
         }
+        self.touched = None;
         self.order.retain(|f| f.tp != tp);
         let (offset, last_epoch) = start;
         self.order.push(Followed { tp, offset, leader_epoch, last_epoch, due: None, lag_known: false });
     }
     /// Follows a partition no longer. An answer that is on its way no longer counts for it.
     pub fn remove(&mut self, tp: TopicPartition) {
+        self.touched = None;
         self.order.retain(|f| f.tp != tp);
         self.failed.remove(&tp);
     }
@@ -231,20 +236,7 @@ impl ReplicaFetcher {
                 return Some((asked, list_offset(tp, OffsetSpec::Latest, epoch)));
             }
         }
-        let ready = self.order.iter().filter(|f| f.due.is_none_or(|due| due <= cx.now));
-        self.wanted.clear();
-        self.wanted.extend(ready.filter_map(|f| {
-            let log_start = partitions.get(f.tp)?.log().start();
-            Some(FetchPartition {
-                tp: f.tp,
-                offset: f.offset,
-                leader_epoch: f.leader_epoch,
-                last_fetched_epoch: f.last_epoch,
-                log_start,
-                max_bytes: self.config.max_bytes,
-            })
-        }));
-        let fetch = self.session.build(&self.wanted);
+        let fetch = self.session_fetch(partitions, cx.now);
         if self.session.is_empty() && fetch.forget.is_empty() {
             return None;
         }
@@ -260,6 +252,33 @@ impl ReplicaFetcher {
             forget: fetch.forget,
         };
         Some((Asked::Fetch, Request::Fetch(Box::new(request))))
+    }
+
+    /// What the next fetch says of its session.
+    fn session_fetch(&mut self, partitions: &Partitions, now: Millis) -> SessionFetch {
+        let max_bytes = self.config.max_bytes;
+        let wanted = |f: &Followed| {
+            let log_start = partitions.get(f.tp)?.log().start();
+            let Followed { tp, offset, leader_epoch, last_epoch: last_fetched_epoch, .. } = *f;
+            Some(FetchPartition { tp, offset, leader_epoch, last_fetched_epoch, log_start, max_bytes })
+        };
+        if let Some(touched) = self.touched.as_mut().filter(|_| self.session.goes_on()) {
+            // Most partitions of most fetches stand where they stood.
+            let these = touched.iter().filter_map(|tp| self.order.iter().find(|f| f.tp == *tp)).filter_map(wanted);
+            let fetch = self.session.build_changed(these);
+            touched.clear();
+            return fetch;
+        }
+        let ready = self.order.iter().filter(|f| f.due.is_none_or(|due| due <= now));
+        self.wanted.clear();
+        self.wanted.extend(ready.filter_map(wanted));
+        let all = self.wanted.len() == self.order.len();
+        self.touched = all.then(|| self.touched.take().unwrap_or_default());
+        self.touched.iter_mut().for_each(Vec::clear);
+        self.session.build(&self.wanted)
+    }
+    fn touch(&mut self, tp: TopicPartition) {
+        self.touched.iter_mut().for_each(|touched| touched.push(tp));
     }
 
     /// The connection stands.
@@ -345,6 +364,7 @@ impl ReplicaFetcher {
         cx: &mut PartitionCx<'_>,
     ) {
         let tp = fetched.tp;
+        self.touch(tp);
         let Some(partition) = partitions.get_mut(tp) else { return self.fail(tp) };
         let Ok(offset) = partition.append_fetched(fetched, state.offset, fetched_under, cx) else {
             return self.fail(tp);
@@ -363,6 +383,7 @@ impl ReplicaFetcher {
         partitions: &mut Partitions,
         cx: &mut PartitionCx<'_>,
     ) {
+        self.touch(tp);
         let Some(state) = self.order.iter_mut().find(|f| f.tp == tp) else { return };
         let Some(partition) = partitions.get_mut(tp) else { return };
         let cut = partition.truncation(leader, state.offset);
@@ -382,6 +403,7 @@ impl ReplicaFetcher {
         cx: &mut PartitionCx<'_>,
     ) {
         let Some(state) = self.followed(tp).filter(|f| f.leader_epoch == epoch) else { return };
+        self.touch(tp);
         let Some(partition) = partitions.get_mut(tp) else { return self.fail(tp) };
         let answer = reply.partitions.iter().find(|p| p.0 == tp).map(|p| (p.1, p.2));
         let own_end = partition.log().end();
@@ -413,6 +435,7 @@ impl ReplicaFetcher {
     }
 
     fn fail(&mut self, tp: TopicPartition) {
+        self.touched = None;
         self.order.retain(|f| f.tp != tp);
         self.failed.insert(tp);
     }
@@ -420,6 +443,7 @@ impl ReplicaFetcher {
     /// `delayPartitions`: one that waits already is left as it is.
     fn put_off(&mut self, tp: TopicPartition, now: Millis) {
         if let Some(state) = self.followed(tp).filter(|f| f.due.is_none_or(|due| due <= now)) {
+            self.touched = None;
             self.move_to_end(Followed { due: Some(now + self.config.backoff), ..state });
         }
     }

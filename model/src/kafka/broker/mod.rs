@@ -10,6 +10,7 @@ pub mod node;
 mod partitions;
 mod replica_manager;
 mod session_handler;
+mod slots;
 
 #[cfg(test)]
 mod replication_tests;

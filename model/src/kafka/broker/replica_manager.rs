@@ -173,6 +173,7 @@ impl ReplicaManager {
     /// The partitions held, for what is no matter of replication: opening logs, settings of topics, names that metadata
     /// knows.
     pub fn partitions_mut(&mut self) -> &mut Partitions {
+        self.fetches.all_may_have_changed();
         &mut self.partitions
     }
     /// The fetchers, by source broker.
@@ -366,11 +367,10 @@ impl ReplicaManager {
                 }
             }
             self.inner = inner;
-            for tp in checks.drain(..) {
-                let (mut cx, partitions, fetches) = self.parts(now);
-                fetches.check(tp, partitions, &mut cx, &mut answers);
-                out.extend(answers.drain(..).map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
-            }
+            let (mut cx, partitions, fetches) = self.parts(now);
+            fetches.check(&checks, partitions, &mut cx, &mut answers);
+            out.extend(answers.drain(..).map(|a| ReplicaOutput::Fetched { token: a.token, reply: a.reply }));
+            checks.clear();
             self.checks = checks;
             self.answers = answers;
         }

@@ -63,6 +63,26 @@ impl FetchSessionHandler {
         SessionFetch { id: self.id, epoch: self.epoch, send, forget }
     }
 
+    /// The same where the session goes on with the partitions that it has: only `these` may be wanted otherwise than last.
+    pub fn build_changed(&mut self, these: impl Iterator<Item = FetchPartition>) -> SessionFetch {
+        debug_assert!(self.goes_on(), "a full fetch names everything");
+        let mut changed = Vec::new();
+        for w in these {
+            let had = self.partitions.iter_mut().enumerate().find(|(_, had)| had.tp == w.tp);
+            if let Some((at, had)) = had.filter(|(_, had)| **had != w) {
+                *had = w;
+                changed.push((at, w));
+            }
+        }
+        changed.sort_unstable_by_key(|(at, _)| *at);
+        let send = changed.into_iter().map(|(_, w)| w).collect();
+        SessionFetch { id: self.id, epoch: self.epoch, send, forget: Vec::new() }
+    }
+    /// Whether the next fetch goes on with a session: it names only what is new.
+    pub fn goes_on(&self) -> bool {
+        self.epoch != 0
+    }
+
     /// What the outstanding fetch asks of a partition of the session.
     pub fn asked(&self, tp: TopicPartition) -> Option<FetchPartition> {
         self.partitions.iter().find(|p| p.tp == tp).copied()
@@ -129,6 +149,17 @@ mod tests {
         assert_eq!((next.id, next.epoch, named), (9, 1, vec![3, 0]));
         assert_eq!(next.forget, [TopicPartition::new(0, 2)]);
         assert_eq!(handler.asked(TopicPartition::new(0, 0)), Some(wanted(0, 5)));
+    }
+
+    #[test]
+    fn changed_partitions_are_named_in_the_order_of_the_session() {
+        let mut handler = FetchSessionHandler::default();
+        handler.build(&[wanted(0, 0), wanted(1, 0), wanted(2, 0)]);
+        assert!(!handler.goes_on());
+        assert!(handler.on_reply(&reply(ErrorCode::None, 9)));
+        let next = handler.build_changed([wanted(2, 4), wanted(1, 0), wanted(0, 5)].into_iter());
+        assert_eq!((next.epoch, next.send), (1, vec![wanted(0, 5), wanted(2, 4)]));
+        assert_eq!(handler.build(&[wanted(0, 5), wanted(1, 0), wanted(2, 4)]).send, []);
     }
 
     #[test]

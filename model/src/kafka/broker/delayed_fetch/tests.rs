@@ -71,7 +71,7 @@ impl Leader {
     fn check(&mut self, p: u16) -> Vec<u64> {
         let mut answers = Vec::new();
         let tp = TopicPartition::new(0, p);
-        self.call(|partitions, fetches, cx| fetches.check(tp, partitions, cx, &mut answers));
+        self.call(|partitions, fetches, cx| fetches.check(&[tp], partitions, cx, &mut answers));
         answers.iter().map(|a| a.token).collect()
     }
     /// The follower fetches partition 0 from `offset`, so that the high watermark follows.
@@ -163,6 +163,36 @@ fn min_bytes_are_waited_for_over_all_partitions() {
 }
 
 #[test]
+fn an_answer_holds_what_came_to_any_of_its_partitions() {
+    let mut l = Leader::new(Fixes::ALL);
+    assert!(l.fetch(1, &follower(&[(0, 0), (1, 0)])).is_none());
+    (0..2).for_each(|p| l.append(p, 100, false));
+    let mut answers = Vec::new();
+    let both = [1, 0].map(|p| TopicPartition::new(0, p));
+    l.call(|partitions, fetches, cx| fetches.check(&both, partitions, cx, &mut answers));
+    assert_eq!(sizes(&answers[0].reply), [100, 100]);
+}
+
+#[test]
+fn a_session_is_told_of_a_new_leader_epoch_when_its_wait_is_over() {
+    let mut l = Leader::new(Fixes::ALL);
+    let full = FetchRequest { session_epoch: 0, max_wait: Millis(0), ..follower(&[(0, 0), (1, 0)]) };
+    let session = l.fetch(1, &full).unwrap().session;
+    let next = |session_epoch| FetchRequest { session, session_epoch, ..follower(&[]) };
+    for (epoch, token, led_anew) in [(1, 2, false), (2, 3, true)] {
+        assert!(l.fetch(token, &next(epoch)).is_none());
+        if led_anew {
+            l.lead(1, 1, 2);
+            l.fetches.all_may_have_changed();
+        }
+        l.now = l.now + Millis(500);
+        let answers = l.call(|partitions, fetches, cx| fetches.expire(partitions, cx));
+        let told: Vec<_> = answers[0].reply.partitions.iter().map(|p| (p.tp.partition, p.error)).collect();
+        assert_eq!(told, if led_anew { vec![(1, ErrorCode::FencedLeaderEpoch)] } else { Vec::new() });
+    }
+}
+
+#[test]
 fn a_racing_reader_saw_beyond_an_open_transaction_before_kafka_9807() {
     for fixes in [Fixes::ALL, Fixes::ALL.without(Fix::SingleHighWatermarkRead)] {
         let mut l = Leader::new(fixes);
@@ -180,5 +210,7 @@ fn a_cancelled_fetch_is_forgotten() {
     let mut l = Leader::new(Fixes::ALL);
     assert!(l.fetch(1, &consumer(&[(0, 0)])).is_none());
     l.fetches.cancel(1);
-    assert!(l.fetches.is_empty() && l.fetches.watchers.values().all(Vec::is_empty));
+    assert!(l.fetches.is_empty());
+    l.append(0, 100, false);
+    assert!(l.check(0).is_empty());
 }

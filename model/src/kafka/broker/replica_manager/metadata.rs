@@ -56,6 +56,7 @@ impl ReplicaManager {
         };
         self.on_partition(now, tp, |p, cx| p.make_follower(&nobody, cx));
         self.partitions.remove(tp);
+        self.fetches.all_may_have_changed();
         self.timers.forget(tp);
         self.settle(now, out);
     }
@@ -76,6 +77,8 @@ impl ReplicaManager {
         metadata: &PartitionMetadata<'_>,
         out: &mut Vec<ReplicaOutput>,
     ) {
+        // A leader that stays one under a new epoch wakes nobody.
+        self.fetches.all_may_have_changed();
         self.on_partition(now, tp, |p, cx| p.make_leader(metadata, cx));
         self.settle(now, out);
     }
@@ -88,6 +91,7 @@ impl ReplicaManager {
         changed: &[(TopicPartition, PartitionMetadata<'_>)],
         out: &mut Vec<ReplicaOutput>,
     ) {
+        self.fetches.all_may_have_changed();
         let mut start = Vec::new();
         for (tp, metadata) in changed {
             let Some(new_epoch) = self.on_partition(now, *tp, |p, cx| p.make_follower(metadata, cx)) else { continue };
