@@ -27,6 +27,8 @@ pub struct Coordinators {
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     handle: Option<Handle>,
+    /// Its broker went while nothing waited for it, and that was not noticed.
+    dead: bool,
     asking: bool,
     not_before: Millis,
     tries: u32,
@@ -45,6 +47,7 @@ impl Coordinators {
     /// The group's is not the one that was cached.
     pub fn forget_group(&mut self) {
         self.group.handle = None;
+        self.group.dead = false;
     }
     /// When something is due by time alone.
     pub fn deadline(&self) -> Millis {
@@ -71,7 +74,7 @@ impl RdProducer {
             self.metadata.broker_down(&mut self.net, &self.config, now);
         } else if self.coordinators.group.handle == Some(handle) && self.coordinators.group.deaf <= now {
             // A failed attempt, and only that, makes send_offsets look the group's coordinator up again (K-26, R).
-            self.coordinators.group.handle = None;
+            self.coordinators.forget_group();
             self.coordinators.group.again = true;
         }
     }
@@ -83,6 +86,7 @@ impl RdProducer {
         for node in gone {
             self.decommissioned(node, now);
         }
+        self.notice_gone_group(now);
         if !unknown.is_empty() && !self.fixes.has(Fix::SequenceSurvivesTopicLoss) {
             // Before 1.9.0 a topic that was missing for a moment lost its partition objects.
             let lost = self.partitions.values_mut().filter(|p| unknown.contains(&p.tp.topic));
@@ -91,21 +95,29 @@ impl RdProducer {
     }
     /// A node is not in the metadata any more: its handle is gone, and with it the coordinator bound to it (K-22d).
     fn decommissioned(&mut self, node: BrokerId, now: Millis) {
-        if let Some(handle) = self.coordinators.group.handle
-            && self.net.broker(handle).is_none()
-            && (self.fixes.has(Fix::GoneGroupCoordinatorForgotten)
-                || self.txn.as_ref().is_some_and(|t| t.offsets.as_ref().is_some_and(|o| o.added)))
-        {
-            // Noticed only while TxnOffsetCommit waits for it; else 2.16.0 keeps the dead handle (issue 5511).
-            self.coordinators.group.handle = None;
-            if let Some(txn) = &mut self.txn {
-                txn.settled(TxnApi::TxnOffsetCommit, None, now, |_, _| Millis::ZERO);
-            }
-        }
         let bound = self.net.brokers.iter().find(|b| b.role == Role::Coordinator && b.bound == Some(node));
         if let Some(handle) = bound.map(|b| b.handle) {
             self.net.bind(handle, None, now, &self.config);
             self.coordinators.query(now + QUERY_DELAY);
+        }
+    }
+
+    /// The broker of the group's coordinator is gone: not in the metadata any more, or dropped when all were down and the
+    /// instance began again with `bootstrap.servers`. Noticed only while TxnOffsetCommit waits for it; else 2.16.0 keeps the
+    /// dead handle (issue 5511).
+    fn notice_gone_group(&mut self, now: Millis) {
+        let group = &mut self.coordinators.group;
+        if group.dead || group.handle.is_none_or(|handle| self.net.broker(handle).is_some()) {
+            return;
+        }
+        let waits = self.txn.as_ref().is_some_and(|t| t.offsets.as_ref().is_some_and(|o| o.added));
+        if !waits && !self.fixes.has(Fix::GoneGroupCoordinatorForgotten) {
+            group.dead = true;
+            return;
+        }
+        self.coordinators.forget_group();
+        if let Some(txn) = &mut self.txn {
+            txn.settled(TxnApi::TxnOffsetCommit, None, now, |_, _| Millis::ZERO);
         }
     }
 
@@ -119,6 +131,7 @@ impl RdProducer {
         }
         self.metadata.due(&mut self.net, &self.config, now);
         self.query_due(now);
+        self.notice_gone_group(now);
     }
 
     // ---- the transaction coordinator
@@ -209,6 +222,7 @@ impl RdProducer {
         if let Ok(Reply::Coordinator(CoordinatorReply::Find { error: ErrorCode::None, node, .. })) = result {
             self.coordinators.group.tries = 0;
             self.coordinators.group.handle = self.net.node(node).map(|b| b.handle);
+            self.coordinators.group.dead = false;
             self.coordinators.group.deaf = if self.coordinators.group.again { now + QUERY_DELAY } else { Millis::ZERO };
             self.coordinators.group.again = false;
             return;

@@ -9,6 +9,7 @@ use crate::kafka::ErrorCode;
 use crate::kafka::messages::{
     BrokerInfo, InitProducerIdReply, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply, Request,
 };
+use crate::kafka::txn_messages::{CoordinatorReply, CoordinatorRequest, GroupId, TransactionalId};
 
 const TOPIC: TopicId = TopicId(0);
 const TP: TopicPartition = TopicPartition::new(0, 0);
@@ -24,9 +25,12 @@ struct Bench {
 }
 impl Bench {
     fn new(fixes: Fixes, seed: u64) -> Self {
+        Self::of(RdConfig::idempotent(), fixes, seed)
+    }
+    fn of(config: RdConfig, fixes: Fixes, seed: u64) -> Self {
         let addr = Addr { process: ProcessId(1), port: Port(0) };
         let stream = Streams(seed).stream(Domain::Process, 1, "librdkafka");
-        let producer = RdProducer::new(RdConfig::idempotent(), vec![addr], fixes, stream, Millis::ZERO);
+        let producer = RdProducer::new(config, vec![addr], fixes, stream, Millis::ZERO);
         Self { producer, now: Millis::ZERO, knows_topic: true, lists_itself: true, seen: Vec::new() }
     }
     fn run(&mut self, until: i64) {
@@ -78,8 +82,42 @@ impl Bench {
                 };
                 Reply::Produce(ProduceReply { partitions: vec![produced] })
             }
+            Request::Coordinator(request) => Reply::Coordinator(match request {
+                CoordinatorRequest::Find(_) => CoordinatorReply::Find {
+                    error: ErrorCode::None,
+                    node: BrokerId(1),
+                    addr: Some(Addr { process: ProcessId(1), port: Port(0) }),
+                },
+                CoordinatorRequest::InitProducerId { .. } => CoordinatorReply::InitProducerId {
+                    error: ErrorCode::None,
+                    producer: ProducerId(7),
+                    epoch: ProducerEpoch(0),
+                },
+                CoordinatorRequest::AddOffsets { .. } => CoordinatorReply::AddOffsets(ErrorCode::None),
+                CoordinatorRequest::TxnOffsetCommit { .. } => {
+                    CoordinatorReply::TxnOffsetCommit(vec![(TP, ErrorCode::None)])
+                }
+                _ => CoordinatorReply::EndTxn {
+                    error: ErrorCode::None,
+                    producer: ProducerId(7),
+                    epoch: ProducerEpoch(0),
+                },
+            }),
             _ => Reply::ApiVersions(None),
         }
+    }
+    /// A call, and what it came to until `until`; `None` while it has not returned.
+    fn call(&mut self, call: Call, until: i64) -> Option<Result<(), CallError>> {
+        let never = self.now + Millis(1_000_000);
+        if call == Call::Offsets {
+            self.producer.send_offsets(RdGroupMetadata::of_group(GroupId(0)), vec![(TP, Offset(1))], never);
+        } else {
+            self.producer.call(call, never);
+        }
+        self.run(until);
+        let of_call = |event| if let ProducerEvent::Called(c, result) = event { Some((c, result)) } else { None };
+        let ended = std::iter::from_fn(|| self.producer.poll_event()).filter_map(of_call).last();
+        ended.filter(|(c, _)| *c == call).map(|(_, result)| result)
     }
     fn send(&mut self, records: u32) {
         for _ in 0..records {
@@ -146,4 +184,23 @@ fn with_every_node_decommissioned_it_begins_with_the_bootstrap_list_again() {
     b.run(310_000);
     assert_eq!(b.seen, [0, 3]);
     assert_eq!(b.producer.unreported(), 0);
+}
+
+/// All brokers were down for a moment: the instance has begun with the bootstrap list again, and the handle that stands for
+/// the group's coordinator is of the time before (librdkafka 5511).
+#[test]
+fn a_handle_dropped_when_all_brokers_were_down_is_looked_up_again_once_5511_is_closed() {
+    for (fixes, returns) in [(Fixes::ALL, true), (Fixes::ALL.without(Fix::GoneGroupCoordinatorForgotten), false)] {
+        let mut b = Bench::of(RdConfig::transactional(TransactionalId(0)), fixes, 6);
+        for (call, until) in [(Call::Init, 2_000), (Call::Begin, 2_100), (Call::Offsets, 3_000), (Call::Commit, 4_000)]
+        {
+            assert_eq!(b.call(call, until), Some(Ok(())), "{call:?}");
+        }
+        assert_eq!(b.call(Call::Begin, 4_100), Some(Ok(())));
+        let config = b.producer.config.clone();
+        b.producer.net.rebootstrap(&config);
+        b.run(5_000);
+        let returned = b.call(Call::Offsets, 60_000);
+        assert_eq!(returned, if returns { Some(Ok(())) } else { None });
+    }
 }
