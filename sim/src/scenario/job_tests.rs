@@ -304,3 +304,147 @@ fn each_mistake_in_a_job_has_its_message() {
     ];
     each_is_refused(GOOD, &changes);
 }
+
+/// The first line that is said to be wrong, as the text has it.
+fn first_line_blamed(text: &str) -> String {
+    let said = refused(text);
+    let line = said.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
+    line.and_then(|line| text.lines().nth(line - 1)).map_or(said.clone(), str::to_owned)
+}
+
+#[test]
+fn what_is_wrong_with_late_fire_is_said_at_its_key() {
+    let (delay, lateness) = ("config.table.exec.emit.late-fire.delay = ", "config.table.exec.emit.allow-lateness = ");
+    for (from, to, at) in [
+        ("delay = \"0 ms\"", "delay = \"5 s\"", delay),
+        ("allow-lateness = \"3 min\"", "allow-lateness = \"0 ms\"", lateness),
+        ("config.table.exec.emit.late-fire.delay = \"0 ms\"\n", "", "config.table.exec.emit.late-fire.enabled"),
+        ("config.table.exec.emit.allow-lateness = \"3 min\"\n", "", "config.table.exec.emit.late-fire.enabled"),
+    ] {
+        let line = first_line_blamed(&changelog().replacen(from, to, 1));
+        assert!(line.starts_with(at), "{to}: {line}");
+    }
+    let line =
+        first_line_blamed(&changelog().replacen("kind = \"group-window\"", "kind = \"sql-window\"", 1).replacen(
+            "\nreads = \"ignores-retractions\"",
+            "",
+            1,
+        ));
+    assert!(line.starts_with("config.table.exec.emit."), "{line}");
+    let table = "[[tables]]\nname = \"t\"\nkey = [\"window_end\"]\n[[jobs]]";
+    let line = first_line_blamed(&changelog().replacen("[[jobs]]", table, 1).replacen(
+        "[[jobs.operators]]",
+        "[[jobs.sinks]]\nname = \"table\"\ninput = \"minutes\" # a changelog\ntable = \"t\"\n[[jobs.operators]]",
+        1,
+    ));
+    assert!(line.ends_with("# a changelog"), "{line}");
+}
+
+/// The good one with a ClickHouse table that reads these topics.
+fn stored(good: &str, topics: &str, columns: &str) -> String {
+    let table = "[[clickhouse]]\nname = \"ch\"\n[[clickhouse.tables]]\nname = \"t\"";
+    good.replacen("[[jobs]]", &format!("{table}\ntopics = {topics}\norder-by = {columns}\n[[jobs]]"), 1)
+}
+
+#[test]
+fn a_mistake_in_a_window_is_said_once_whoever_takes_its_columns() {
+    let good = stored(GOOD, "[\"cost\"]", "[\"window_end\", \"tenant\"]");
+    assert!(load_text("job.toml", good.as_bytes(), &[]).is_ok(), "{}", refused(&good));
+    let behind = "[[jobs.operators]]\nname = \"behind\"\nkind = \"map\"\ninput = \"minutes\"\n\
+                  columns = [\"window_end\", \"tenant\", \"usd\"]\n[[jobs.operators]]";
+    let good = good.replacen("input = \"minutes\"", "input = \"behind\"", 1).replacen("[[jobs.operators]]", behind, 1);
+    assert!(load_text("job.toml", good.as_bytes(), &[]).is_ok(), "{}", refused(&good));
+    for (from, to) in [
+        ("sum = \"usd\"", "sum = \"euro\""),
+        ("sum = \"usd\"", "sum = 5"),
+        ("size = \"1 min\"", "size = \"1\""),
+        ("size = \"1 min\"\n", ""),
+        ("key = \"tenant\"", "key = 7"),
+        ("key = \"tenant\"", "key = \"tenants\""),
+        ("watermark = { bound = \"5 s\", idle = \"60 s\" }", "watermark = { bound = 5 }"),
+    ] {
+        let said = refused(&good.replacen(from, to, 1));
+        assert_eq!(said.lines().count(), 1, "{to}: {said}");
+    }
+}
+
+#[test]
+fn names_that_stand_for_two_columns_are_refused() {
+    each_is_refused(GOOD, &[("key = \"tenant\"", "key = \"usd\"", "`minutes` hands on two columns called `usd`")]);
+    let counted =
+        GOOD.replacen("\"usd\", \"at", "\"count = usd\", \"at", 1).replacen("sum = \"usd\"", "sum = \"count\"", 1);
+    let said = refused(&counted);
+    assert!(said.contains("`minutes` hands on two columns called `count`"), "{said}");
+    assert!(first_line_blamed(&counted).starts_with("sum ="), "{said}");
+    let ended = GOOD.replacen("\"tenant = left.tenant\"", "\"window_end = left.tenant\"", 1);
+    let ended = ended.replacen("key = \"tenant\"", "key = \"window_end\"", 1);
+    assert!(first_line_blamed(&ended).starts_with("key ="), "{}", refused(&ended));
+    let twice = refused(&stored(GOOD, "[\"cost\"]", "[\"tenant\", \"tenant\"]"));
+    assert!(twice.contains("`tenant` is there twice"), "{twice}");
+    let table = "[[tables]]\nname = \"t\"\nkey = [\"tenant\", \"tenant\"]\n[[jobs]]";
+    let upsert = "[[jobs.sinks]]\nname = \"table\"\ninput = \"minutes\"\ntable = \"t\"\n[[jobs.operators]]";
+    let twice = refused(&GOOD.replacen("[[jobs]]", table, 1).replacen("[[jobs.operators]]", upsert, 1));
+    assert!(twice.contains("`tenant` is there twice"), "{twice}");
+}
+
+#[test]
+fn an_alignment_that_never_updates_is_refused() {
+    let with = |every: &str| {
+        let alignment =
+            format!("idle = \"60 s\", alignment = {{ max-drift = \"1 s\", update-interval = \"{every}\" }}");
+        GOOD.replacen("idle = \"60 s\"", &alignment, 1)
+    };
+    assert!(load_text("job.toml", with("10 ms").as_bytes(), &[]).is_ok());
+    for every in ["0 s", "20 us"] {
+        let said = refused(&with(every));
+        assert!(said.contains("`update-interval` is a millisecond at least"), "{said}");
+        assert!(first_line_blamed(&with(every)).starts_with("watermark ="), "{said}");
+    }
+}
+
+/// Another window of the good one, and a sink that writes what `input` gives into a topic.
+fn beside(kind: &str, size: &str, input: &str, topic: &str) -> String {
+    let window = format!(
+        "[[jobs.operators]]\nname = \"others\"\nkind = \"{kind}\"\ninput = \"assemble\"\nkey = \"tenant\"\n\
+         size = \"{size}\"\nsum = \"usd\"\n"
+    );
+    format!("{window}[[jobs.sinks]]\nname = \"more\"\ninput = \"{input}\"\ntopic = \"{topic}\"\n[[jobs.operators]]")
+}
+
+#[test]
+fn rows_that_mean_different_things_do_not_stand_in_one_topic() {
+    let with = |text: &str| GOOD.replacen("[[jobs.operators]]", text, 1);
+    for (text, message) in [
+        (beside("window", "1 h", "others", "cost"), "windows of `others` mean something else"),
+        (beside("sql-window", "1 min", "others", "cost"), "windows of `others` mean something else"),
+        (beside("group-window", "1 min", "others", "cost"), "the changelog of `others` mean something else"),
+        (beside("window", "1 h", "others.late", "cost"), "what is late for `others` mean something else"),
+        (beside("window", "1 h", "assemble", "cost"), "pairs of `assemble` mean something else"),
+        (
+            beside("window", "1 h", "minutes", "cost"),
+            "`more` writes into `cost` what `cost` writes there: each row twice",
+        ),
+    ] {
+        let text = with(&text);
+        let said = refused(&text);
+        assert!(said.contains(message), "{message}\nin\n{said}");
+        let own = text.lines().position(|l| l == "name = \"more\"").map(|line| line + 3);
+        assert!(own.is_some_and(|line| said.contains(&format!("job.toml:{line}:9: "))), "{said}");
+    }
+    // The same job once more, as one that takes up the work of the first: it does the same to the same.
+    let job = &GOOD[GOOD.find("[[jobs]]").unwrap()..GOOD.find("[[faults]]").unwrap()];
+    let again = job.replacen("name = \"meter\"", "name = \"again\"", 1);
+    let two = GOOD.replacen("[[faults]]", &format!("{again}[[faults]]"), 1);
+    assert!(load_text("job.toml", two.as_bytes(), &[]).is_ok(), "{}", refused(&two));
+    let other = again.replacen("size = \"1 min\"", "size = \"2 min\"", 1);
+    let said = refused(&GOOD.replacen("[[faults]]", &format!("{other}[[faults]]"), 1));
+    assert!(said.contains("`cost` holds windows of `minutes` (sink `cost`)"), "{said}");
+}
+
+#[test]
+fn a_table_reads_topics_whose_rows_are_alike() {
+    let said = refused(&stored(GOOD, "[\"requests\", \"cost\"]", "[\"key\"]"));
+    assert!(said.contains("`cost` has other columns than the first topic"), "{said}");
+    let said = refused(&stored(&changelog(), "[\"cost\", \"requests\"]", "[\"key\"]"));
+    assert!(said.contains("of `cost` and `requests` one holds a changelog, the other does not"), "{said}");
+}

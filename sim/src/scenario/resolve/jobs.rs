@@ -1,6 +1,7 @@
 //! Jobs: every name looked up, columns numbered, the graph in order.
 
 mod columns;
+mod meaning;
 mod sources;
 mod tables;
 mod windows;
@@ -81,7 +82,8 @@ impl Resolver<'_> {
                 && config.int("execution.checkpointing.max-concurrent-checkpoints") > 1
             {
                 let what = "unaligned checkpoints run one at a time: CheckpointCoordinatorConfiguration demands it";
-                self.say(&[Key("jobs"), Item(i), Key("config")], what);
+                let key = Key("execution.checkpointing.unaligned.enabled");
+                self.say(&[Key("jobs"), Item(i), Key("config"), key], what);
             }
             let Some(order) = self.order(i) else { continue };
             let mut graph: Vec<JobNode> = Vec::new();
@@ -160,6 +162,7 @@ impl Resolver<'_> {
             let name = job.name.clone();
             list.push(Job { name, config, starts: job.starts, resumes, same_id_as, checkpoints, nodes: graph });
         }
+        self.meanings(&list);
         // What is wrong with a sink that names it has been said there.
         let named = |table: &str| {
             raw.jobs.iter().any(|job| {
@@ -305,6 +308,10 @@ impl Resolver<'_> {
         let columns = handed_on(graph, input);
         let stream = Stream { columns, left: (o.kind == OperatorKind::Join).then_some(columns) };
         self.fitting(&root, o);
+        if self.lost_any(&root) {
+            // Without a key that cannot be read it would be another operator, with other columns.
+            return None;
+        }
         use OperatorKind::{Deduplicate, GroupWindow, Join, SqlWindow, Window};
         let key = match (&o.key, o.kind) {
             (Some(text), Join | Window | Deduplicate | SqlWindow | GroupWindow) => {
@@ -321,7 +328,7 @@ impl Resolver<'_> {
             (_, true) => KeyColumn::Text(at),
             (_, false) => KeyColumn::Long(at),
         });
-        if o.kind.is_window() && !has_event_time(graph, input.0) {
+        if o.kind.is_window() && !has_event_time(graph, input.0) && !self.watermarks_lost(job) {
             let what = format!("`{}` would never fire: no watermark comes from `{}`", o.name, base(&o.input));
             self.advise(&root, what, "give the source one: `watermark = { bound = \"5 s\" }`");
         }
@@ -378,6 +385,9 @@ impl Resolver<'_> {
                 (OperatorConfig::Filter(self.condition(&path("where"), text, columns)?), columns.to_vec())
             }
         };
+        if o.kind.is_window() {
+            self.distinct(&root, o, &columns)?;
+        }
         Some(JobNode {
             name: o.name.clone(),
             kind: NodeKind::Operator(operator, key),

@@ -40,6 +40,11 @@ impl Resolver<'_> {
         let place = self.place(path);
         self.dropped.iter().any(|(at, k)| *at == place && k == key)
     }
+    /// Whether the table at `path` had a key that is unreadable.
+    pub(super) fn lost_any(&self, path: &[At<'_>]) -> bool {
+        let place = self.place(path);
+        self.dropped.iter().any(|(at, _)| *at == place)
+    }
     pub(super) fn say(&mut self, path: &[At<'_>], message: impl Into<String>) {
         let place = self.place(path);
         self.problems.push(Problem::at(place, message));

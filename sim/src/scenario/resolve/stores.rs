@@ -10,7 +10,7 @@ use crate::scenario::problem::Problem;
 use crate::scenario::raw::{self, Raw, TableEngine, TableView as RawView};
 use crate::scenario::target::Names;
 use At::{Item, Key};
-use model::base::SimTime;
+use model::base::{SimTime, TopicId};
 use model::store::clickhouse::{
     Column as Of, MergeTree, PartitionBy, Query, RowEngine, RowKind, Source, SumRow, Summing, Target as Into, View,
 };
@@ -163,14 +163,29 @@ impl Resolver<'_> {
             self.say(&at("topics"), "a Kafka table reads at least one topic");
             return None;
         };
+        let writers = self.raw.jobs.len();
+        if !columns.contains_key(&first.0) && table.topics.first().is_some_and(|t| self.should_write(writers, t)) {
+            // What is wrong with whoever writes it has been said there.
+            return None;
+        }
+        self.rows_alike(path, table, &topics, columns)?;
         let columns = columns.get(&first.0).cloned().unwrap_or_default();
         let mut order_by = Vec::new();
         for (j, name) in table.order_by.iter().enumerate() {
+            if table.order_by[..j].contains(name) {
+                self.say(&[path, &[Key("order-by"), Item(j)]].concat(), format!("`{name}` is there twice"));
+                return None;
+            }
             order_by.push(self.store_column(&[path, &[Key("order-by"), Item(j)]].concat(), name, &columns)?);
         }
         let mut partition_by = Vec::new();
         for (j, name) in table.partition_by.iter().enumerate() {
-            let column = self.store_column(&[path, &[Key("partition-by"), Item(j)]].concat(), name, &columns)?;
+            let at = [path, &[Key("partition-by"), Item(j)]].concat();
+            if table.partition_by[..j].contains(name) {
+                self.say(&at, format!("`{name}` is there twice"));
+                return None;
+            }
+            let column = self.store_column(&at, name, &columns)?;
             partition_by.push(PartitionBy::Number(column));
         }
         if partition_by.len() > 3 {
@@ -217,6 +232,39 @@ impl Resolver<'_> {
             block: table.block.0,
             row: table.row.0,
         })
+    }
+    /// Topics that a table reads hold rows of the same columns, and all or none of them a changelog: a Kafka table has one list of
+    /// columns.
+    fn rows_alike(
+        &mut self,
+        path: &[At<'_>],
+        table: &raw::ClickHouseTable,
+        topics: &[TopicId],
+        columns: &BTreeMap<u16, Vec<Column>>,
+    ) -> Option<()> {
+        let raw = self.raw;
+        let changelogs: Vec<&str> = raw.jobs.iter().flat_map(|j| j.changelogs()).collect();
+        let holds_one = |name: &String| changelogs.contains(&name.as_str());
+        let Some(first) = topics.first().and_then(|t| columns.get(&t.0)) else {
+            // Nobody writes it: whatever names a column of it says so.
+            return Some(());
+        };
+        for (j, (topic, name)) in topics.iter().zip(&table.topics).enumerate().skip(1) {
+            let path = [path, &[Key("topics"), Item(j)]].concat();
+            if holds_one(name) != holds_one(&table.topics[0]) {
+                let what = format!("of `{}` and `{name}` one holds a changelog, the other does not", table.topics[0]);
+                self.advise(&path, what, "a table of its own: rows of one table are judged as one");
+                return None;
+            }
+            let same = |of: &[Column]| of.iter().map(|c| (&c.name, c.text)).eq(first.iter().map(|c| (&c.name, c.text)));
+            if let Some(of_topic) = columns.get(&topic.0).filter(|of| !same(of)) {
+                let list = |of: &[Column]| of.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+                let help = format!("{} after {}", list(of_topic), list(first));
+                self.advise(&path, format!("`{name}` has other columns than the first topic"), help);
+                return None;
+            }
+        }
+        Some(())
     }
     fn table_view(&mut self, path: &[At<'_>], view: &RawView, columns: &[Column]) -> Option<TableView> {
         let at = |key| [path, &[Key(key)]].concat();

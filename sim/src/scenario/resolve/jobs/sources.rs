@@ -78,6 +78,12 @@ impl Resolver<'_> {
             let what = "alignment is the source's: a watermark that is made behind it has none";
             self.say(&path("watermark"), what);
         }
+        let every = source.watermark.as_ref().and_then(|w| w.alignment.as_ref()).map(|a| ms(a.update_interval.0));
+        if every.is_some_and(|every| every == Millis::ZERO) {
+            let path = [&path("watermark")[..], &[Key("alignment"), Key("update-interval")]].concat();
+            // SourceCoordinator: ScheduledExecutorService.scheduleAtFixedRate.
+            self.say(&path, "`update-interval` is a millisecond at least: the coordinator's timer demands a period");
+        }
         let watermarks = source.watermark.as_ref().filter(|w| w.pushed_down).map(|w| {
             let group = |name: &str| {
                 let names = self.raw.jobs[job]
@@ -89,7 +95,7 @@ impl Resolver<'_> {
             let alignment = w.alignment.as_ref().map(|a| Alignment {
                 group: group(&a.group),
                 max_drift: ms(a.max_drift.0),
-                update_interval: ms(a.update_interval.0).max(Millis(1)),
+                update_interval: ms(a.update_interval.0),
             });
             let interval = job_config.ms("pipeline.auto-watermark-interval");
             Watermarks { strategy: strategy(w), idle_timeout: idle_timeout(w, job_config), interval, alignment }
@@ -111,8 +117,14 @@ impl Resolver<'_> {
         })
     }
 
+    /// Whether a source of a job has said how event time passes, and that could not be read.
+    pub(super) fn watermarks_lost(&self, job: usize) -> bool {
+        let sources = 0..self.raw.jobs[job].sources.len();
+        sources.into_iter().any(|n| self.lost(&[Key("jobs"), Item(job), Key("sources"), Item(n)], "watermark"))
+    }
+
     /// Whether somebody is meant to write a topic that job `before` reads, whatever became of it.
-    fn should_write(&self, before: usize, topic: &str) -> bool {
+    pub(in super::super) fn should_write(&self, before: usize, topic: &str) -> bool {
         let raw = self.raw;
         let first = raw.topics.first().map(|t| t.name.as_str());
         raw.applications.iter().any(|a| a.topic.as_deref().or(first) == Some(topic))

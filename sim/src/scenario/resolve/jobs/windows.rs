@@ -148,34 +148,57 @@ impl Resolver<'_> {
         Some((OperatorConfig::GroupWindow(GroupWindowConfig { key, size, late_fire, sum, bytes }), named))
     }
 
+    /// Columns of what a window hands on have names of their own.
+    pub(super) fn distinct(&mut self, root: &[At<'_>], o: &JobOperator, named: &[Column]) -> Option<()> {
+        let twice = named.iter().enumerate().find_map(|(at, column)| {
+            let first = named[..at].iter().position(|c| c.name == column.name)?;
+            Some((column, first, at))
+        });
+        let Some((column, first, at)) = twice else { return Some(()) };
+        // The end of the window comes first, then the key, then the sum.
+        let key = if o.sum.is_some() && (first == 2 || at == 2) { "sum" } else { "key" };
+        let what = format!("`{}` hands on two columns called `{}`", o.name, column.name);
+        self.advise(&[root, &[Key(key)]].concat(), what, "a `map` in front of it gives a column another name");
+        None
+    }
+
     /// What Flink refuses of late fire, and who may take a changelog.
     pub(super) fn changelogs(&mut self, i: usize, graph: &[JobNode], config: &Config) {
         let raw = self.raw;
-        let at_config = [Key("jobs"), Item(i), Key("config")];
-        let changelog = |at: usize| matches!(graph[at].kind, NodeKind::Operator(OperatorConfig::GroupWindow(_), _));
+        let at = |key| [Key("jobs"), Item(i), Key("config"), Key(key)];
+        let changelog = |node: usize| matches!(graph[node].kind, NodeKind::Operator(OperatorConfig::GroupWindow(_), _));
         let set = [LATE_FIRE, LATE_FIRE_DELAY, ALLOW_LATENESS].into_iter().find(|key| config.is_set(key));
         // An operator that has not come so far has a problem of its own.
         if let Some(key) = set
             && !raw.jobs[i].operators.iter().any(|o| o.kind == OperatorKind::GroupWindow)
         {
             let what = format!("`{key}` is of group windows only: no table function fires late");
-            self.advise(&at_config, what, "an operator of kind `group-window`");
+            self.advise(&at(key), what, "an operator of kind `group-window`");
         } else if config.flag(LATE_FIRE) {
             if !config.is_set(LATE_FIRE_DELAY) {
-                self.advise(&at_config, format!("late fire needs `{LATE_FIRE_DELAY}`"), "0 ms fires at every element");
+                let what = format!("late fire needs `{LATE_FIRE_DELAY}`");
+                self.advise(&at(LATE_FIRE), what, "0 ms fires at every element");
             } else if config.ms(LATE_FIRE_DELAY) > Millis::ZERO {
                 let what = format!("`{LATE_FIRE_DELAY}` above 0 is a timer of processing time: not modelled");
-                self.advise(&at_config, what, "0 ms fires at every element");
+                self.advise(&at(LATE_FIRE_DELAY), what, "0 ms fires at every element");
             }
             if config.ms(ALLOW_LATENESS) == Millis::ZERO {
                 let what = format!("late fire needs `{ALLOW_LATENESS}`: the planner demands it");
-                self.advise(&at_config, what, "for how long behind its end a window takes events");
+                let key = if config.is_set(ALLOW_LATENESS) { ALLOW_LATENESS } else { LATE_FIRE };
+                self.advise(&at(key), what, "for how long behind its end a window takes events");
             }
         }
         for node in graph.iter().filter(|n| n.input.is_some_and(|(at, _)| changelog(at))) {
             if !matches!(node.kind, NodeKind::Sink { .. }) {
-                let what = format!("`{}` takes a changelog as if its rows were only added", node.name);
-                self.advise(&[Key("jobs"), Item(i)], what, "a sink of a topic writes one");
+                // The local aggregate of a window stands in its place.
+                let name = node.name.strip_suffix(".local").unwrap_or(&node.name);
+                let job = &raw.jobs[i];
+                let operator = job.operators.iter().position(|o| o.name == name).map(|n| ("operators", n));
+                let sink = || job.sinks.iter().position(|s| s.name == name).map(|n| ("sinks", n));
+                let Some((list, n)) = operator.or_else(sink) else { continue };
+                let what = format!("`{name}` takes a changelog as if its rows were only added");
+                let path = [Key("jobs"), Item(i), Key(list), Item(n), Key("input")];
+                self.advise(&path, what, "a sink of a topic writes one");
             }
         }
         let written: Vec<&str> = raw.jobs.iter().flat_map(|j| j.changelogs()).collect();
