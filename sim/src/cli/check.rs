@@ -1,7 +1,8 @@
-//! `sim check`: scenario files, and every line of the events files they name.
+//! `sim check`: scenario files, and every line of the events files they name; what is better known before a scenario runs.
 
 use super::{Exit, Failure, SetArguments, load, report};
 use crate::scenario::data::Workload;
+use crate::scenario::notes;
 use crate::workload::verify;
 use clap::Args;
 use std::collections::BTreeSet;
@@ -38,6 +39,9 @@ fn check(which: &str, set: &SetArguments) -> Result<String, Failure> {
             let summary = verify(file).map_err(Failure::usage)?;
             line.push_str(&format!(", {} events in {}", summary.events, file.file.path().display()));
         }
+    }
+    for note in notes(&loaded.scenario) {
+        line.push_str(&format!("\n  note: {note}"));
     }
     Ok(line)
 }

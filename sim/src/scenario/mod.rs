@@ -11,6 +11,7 @@ pub mod events;
 pub mod expect;
 pub mod keys;
 pub mod library;
+mod notes;
 pub mod problem;
 pub mod raw;
 pub mod raw_fault;
@@ -29,6 +30,7 @@ mod words;
 
 pub use data::Scenario;
 pub use expect::Measure;
+pub use notes::notes;
 pub use problem::{Problem, Problems};
 pub use resolve::kind_name;
 
