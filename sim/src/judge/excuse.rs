@@ -170,7 +170,7 @@ impl Excuse {
                 "a commit that was refused is given up, and the job goes on: the records of that transaction are lost"
             }
             Self::ByWatermark => "lateness is judged by the operator's watermark when the event comes",
-            Self::DroppedLate => "without a late output what is late is dropped (numLateRecordsDropped)",
+            Self::DroppedLate => "what is late is dropped where no late output keeps it (numLateRecordsDropped)",
             Self::PartlyLate => {
                 "an event that comes late for some of its windows is in the others only, and in no late output"
             }

@@ -36,6 +36,8 @@ pub const CAUSES: [&str; 11] = [
 pub struct JobAccount {
     /// Times without all its tasks.
     pub downtimes: Vec<Downtime>,
+    /// From the death of a JobManager until all tasks ran again; none where they have not.
+    pub unmanaged: Vec<(SimTime, Option<SimTime>)>,
     /// Checkpoints completed.
     pub completed: u64,
     /// Checkpoints that failed or never began.
@@ -51,6 +53,17 @@ pub struct JobAccount {
     pub offset_commits: (u64, u64),
     /// It is over.
     pub ended: bool,
+    /// The JobManager that it ran under last.
+    manager: Option<ProcessId>,
+}
+impl JobAccount {
+    /// The longest time without all its tasks, or without a JobManager and what became of them then: until `now` where it has not
+    /// ended.
+    pub fn longest_down(&self, now: SimTime) -> Nanos {
+        let failed = self.downtimes.iter().map(|d| (d.at, d.until));
+        let all = failed.chain(self.unmanaged.iter().copied());
+        all.map(|(from, until)| until.unwrap_or(now).since(from)).max().unwrap_or_default()
+    }
 }
 
 /// All of them, by number.
@@ -77,7 +90,7 @@ impl JobTally {
     }
 }
 impl Observer for JobTally {
-    fn event(&mut self, at: SimTime, _: u64, _: u64, _: ProcessId, event: &Event) {
+    fn event(&mut self, at: SimTime, _: u64, _: u64, process: ProcessId, event: &Event) {
         match *event {
             Event::CheckpointTriggered { job, id } => self.at(job).triggered = Some((id, at)),
             Event::CheckpointCompleted { job, id } => {
@@ -111,11 +124,24 @@ impl Observer for JobTally {
             }
             Event::JobRunning { job, attempt, restored, .. } => {
                 self.attempts.insert((job, attempt), restored.max(0));
-                if let Some(down) = self.at(job).downtimes.last_mut().filter(|d| d.until.is_none()) {
+                let account = self.at(job);
+                account.manager = Some(process);
+                if let Some(down) = account.downtimes.last_mut().filter(|d| d.until.is_none()) {
                     (down.until, down.restored) = (Some(at), restored);
+                }
+                if let Some((_, until)) = account.unmanaged.last_mut() {
+                    until.get_or_insert(at);
                 }
             }
             _ => {}
+        }
+    }
+    fn died(&mut self, at: SimTime, process: ProcessId) {
+        // Without high availability the next JobManager knows nothing of the job: it never runs again.
+        for account in self.jobs.iter_mut().filter(|job| job.manager == Some(process) && !job.ended) {
+            if account.unmanaged.last().is_none_or(|(_, until)| until.is_some()) {
+                account.unmanaged.push((at, None));
+            }
         }
     }
 }
@@ -140,7 +166,27 @@ mod tests {
         let second = |n| SimTime::ZERO + Nanos::secs(n);
         let down = Downtime { at: second(2), cause: 5, until: Some(second(4)), restored: 7 };
         assert_eq!(tally.of(1).downtimes, [down]);
+        assert_eq!(tally.of(1).longest_down(at), Nanos::secs(2));
         assert_eq!(tally.of(0), JobAccount::default());
         assert!(CAUSES.iter().all(|c| !c.is_empty()));
+    }
+
+    #[test]
+    fn a_job_is_down_while_its_job_manager_is_dead_and_until_its_tasks_run_again() {
+        let second = |n| SimTime::ZERO + Nanos::secs(n);
+        let (manager, other) = (ProcessId(7), ProcessId(8));
+        let running = |job| Event::JobRunning { job, restarts: 0, attempt: 0, restored: -1 };
+        let mut tally = JobTally::default();
+        let mut tell = |at, event: &Event| tally.event(second(at), 0, 0, manager, event);
+        (0..3).for_each(|job| tell(1, &running(job)));
+        tell(2, &Event::JobEnded { job: 2, failed: false });
+        tally.died(second(3), other);
+        tally.died(second(10), manager);
+        // It dies again before the job runs.
+        tally.died(second(12), manager);
+        tally.event(second(25), 0, 0, manager, &running(0));
+        let down = |job| tally.of(job).longest_down(second(40));
+        assert_eq!([down(0), down(1), down(2)], [Nanos::secs(15), Nanos::secs(30), Nanos::ZERO]);
+        assert!(tally.of(0).downtimes.is_empty(), "the job itself has not failed");
     }
 }

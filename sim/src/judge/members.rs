@@ -11,6 +11,8 @@ pub struct Made {
     pub at: Point,
     /// The first watermark of the attempt made it.
     pub first: bool,
+    /// How many rows had been made of many before it.
+    pub nth: u32,
 }
 /// What each row made of many was made of, and by whom.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +22,7 @@ pub struct Members {
 impl Members {
     /// A row was made of others, which may themselves be made of many.
     pub fn fold(&mut self, fold: &Fold) {
-        let made = Made { at: fold.at, first: fold.first };
+        let made = Made { at: fold.at, first: fold.first, nth: self.of.len() as u32 };
         self.of.insert(fold.ghost.open(), (Arc::clone(&fold.members), made));
     }
     /// Who made a row; none of one that was sent.

@@ -333,6 +333,7 @@ impl Observer for Judge {
     }
     fn died(&mut self, at: SimTime, process: ProcessId) {
         self.stored.died(at, process);
+        self.jobs.died(at, process);
         if let Some(producer) = self.tally.producer(process) {
             let forgotten = self.layer.forget(producer, &self.ledger);
             self.tally.forgotten(producer, forgotten);

@@ -1,7 +1,7 @@
 //! What the judge must know of the jobs' results: where windows are, where they stand, where their late events go.
 
 use super::jobs::layout;
-use crate::judge::{AggregatePlan, Guarantee, Into, LateOutput, OperatorAt, ResultNode, Shape};
+use crate::judge::{AggregatePlan, Derivation, Guarantee, Into, LateOutput, OperatorAt, ResultNode, Shape};
 use crate::scenario::data::{Job, JobNode, NodeKind, Scenario, upwards};
 use crate::scenario::keys::Config;
 use model::flink::operator::Slices;
@@ -38,42 +38,102 @@ const fn is_map(node: &JobNode) -> bool {
     matches!(node.kind, NodeKind::Operator(OperatorConfig::Map(_), _))
 }
 
-/// Topics that the side output of a node goes to.
-fn late(job: &Job, of: usize, place: impl Fn(usize) -> OperatorAt) -> Vec<LateOutput> {
-    let mut outputs = Vec::new();
-    for (sink, node) in job.nodes.iter().enumerate() {
-        let NodeKind::Sink { topic, config, .. } = &node.kind else { continue };
-        let path = path(job, sink);
-        let to = path.iter().position(|(_, side)| *side).filter(|to| path[*to].0 == of);
-        if to.is_some_and(|to| path[..to].iter().all(|(at, _)| is_map(&job.nodes[*at]))) {
-            let writer = place(sink);
-            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), writer, filter: None });
-        }
-    }
-    outputs
+/// Whether it drops rows, and changes none: as a late output may on its way.
+const fn is_filter(node: &JobNode) -> bool {
+    matches!(node.kind, NodeKind::Operator(OperatorConfig::Filter(_), _))
 }
 
-/// Topics that a late filter finds late events for, which a tumbling window of SQL drops: one of the same size, that reads what
-/// the window reads.
-fn filtered(job: &Job, of: usize, place: impl Fn(usize) -> OperatorAt) -> Vec<LateOutput> {
-    let NodeKind::Operator(OperatorConfig::SqlWindow(window), _) = &job.nodes[of].kind else { return Vec::new() };
-    let SqlWindows::Sliced(Slices::Tumble { size }) = window.windows else { return Vec::new() };
-    let reads = read_by(job, of);
-    let mut outputs = Vec::new();
-    for (sink, node) in job.nodes.iter().enumerate() {
-        let NodeKind::Sink { topic, config, .. } = &node.kind else { continue };
-        let path = path(job, sink);
-        let Some((at, false)) = path.iter().copied().find(|(at, _)| !is_map(&job.nodes[*at])) else { continue };
-        let fits = match &job.nodes[at].kind {
-            NodeKind::Operator(OperatorConfig::LateFilter(filter), _) => filter.size.is_some_and(|s| s.0 == size),
+/// Where a sink writes, and with which guarantee; none of what is no sink. Iceberg tables come behind those with a key.
+fn written(node: &JobNode, scenario: &Scenario) -> Option<(Into, Guarantee)> {
+    match &node.kind {
+        NodeKind::Sink { topic, config, .. } => Some((Into::Topic(topic.0), guarantee(config))),
+        NodeKind::Upsert(table) => {
+            let name = scenario.tables[*table].name.clone();
+            Some((Into::Table(*table as u16, name), Guarantee::AtLeastOnce))
+        }
+        // Its files are committed with the checkpoint.
+        NodeKind::Lake(lake) => {
+            let number = (scenario.tables.len() + lake) as u16;
+            Some((Into::Table(number, scenario.lakes[*lake].name.clone()), Guarantee::ExactlyOnce))
+        }
+        NodeKind::Source { .. } | NodeKind::Operator(..) => None,
+    }
+}
+
+/// What of a job is looked at for its late events.
+struct Late<'s> {
+    job: &'s Job,
+    scenario: &'s Scenario,
+    /// The window.
+    of: usize,
+    /// The node of the rows that it takes, among those of the plan.
+    input: usize,
+}
+impl Late<'_> {
+    /// A late output: the sink at the end of a way on which there are but maps and filters. Where there are filters, a node of
+    /// what they let through comes behind `nodes`.
+    fn output(
+        &self,
+        sink: usize,
+        way: &[(usize, bool)],
+        place: impl Fn(usize) -> OperatorAt,
+        nodes: &mut Vec<ResultNode>,
+    ) -> Option<LateOutput> {
+        let on_way = || way.iter().map(|(at, _)| &self.job.nodes[*at]);
+        if !on_way().all(|node| is_map(node) || is_filter(node)) {
+            return None;
+        }
+        let (into, guarantee) = written(&self.job.nodes[sink], self.scenario)?;
+        let through = on_way().any(is_filter).then(|| {
+            let operators = on_way().rev().filter_map(|node| match &node.kind {
+                NodeKind::Operator(operator, _) => Some(operator.clone()),
+                _ => None,
+            });
+            operators.fold(self.input, |input, operator| {
+                nodes.push(ResultNode::Derived(input, Derivation(operator)));
+                nodes.len() - 1
+            })
+        });
+        let replaces = match &self.job.nodes[sink].kind {
+            NodeKind::Upsert(table) => self.scenario.tables[*table].key.is_some(),
             _ => false,
         };
-        if fits && job.nodes[at].input == reads {
-            let filter = Some(place(at));
-            outputs.push(LateOutput { topic: topic.0, guarantee: guarantee(config), writer: place(sink), filter });
-        }
+        Some(LateOutput { into, guarantee, writer: place(sink), filter: None, through, replaces })
     }
-    outputs
+    /// Where its side output goes.
+    fn of_side(&self, place: impl Fn(usize) -> OperatorAt, nodes: &mut Vec<ResultNode>) -> Vec<LateOutput> {
+        let mut outputs = Vec::new();
+        for sink in (0..self.job.nodes.len()).filter(|at| self.job.nodes[*at].is_sink()) {
+            let path = path(self.job, sink);
+            let to = path.iter().position(|(_, side)| *side).filter(|to| path[*to].0 == self.of);
+            outputs.extend(to.and_then(|to| self.output(sink, &path[..to], &place, nodes)));
+        }
+        outputs
+    }
+    /// Where a late filter finds late events, which a tumbling window of SQL drops: one of the same size, that reads what the
+    /// window reads.
+    fn filtered(&self, place: impl Fn(usize) -> OperatorAt, nodes: &mut Vec<ResultNode>) -> Vec<LateOutput> {
+        let job = self.job;
+        let NodeKind::Operator(OperatorConfig::SqlWindow(window), _) = &job.nodes[self.of].kind else {
+            return Vec::new();
+        };
+        let SqlWindows::Sliced(Slices::Tumble { size }) = window.windows else { return Vec::new() };
+        let reads = read_by(job, self.of);
+        let mut outputs = Vec::new();
+        for sink in (0..job.nodes.len()).filter(|at| job.nodes[*at].is_sink()) {
+            let path = path(job, sink);
+            let fits = |(at, side): &(usize, bool)| match &job.nodes[*at].kind {
+                NodeKind::Operator(OperatorConfig::LateFilter(filter), _) => {
+                    !side && filter.size.is_some_and(|s| s.0 == size) && job.nodes[*at].input == reads
+                }
+                _ => false,
+            };
+            let Some(to) = path.iter().position(fits) else { continue };
+            let output = self.output(sink, &path[..to], &place, nodes);
+            outputs.extend(output.map(|output| LateOutput { filter: Some(place(path[to].0)), ..output }));
+        }
+        outputs
+    }
 }
 /// What a window reads, above its local aggregate if it has one.
 fn read_by(job: &Job, window: usize) -> Option<(usize, bool)> {
@@ -93,7 +153,14 @@ fn of_window_is_sliced<'a>(mut nodes: impl Iterator<Item = &'a JobNode>) -> bool
 }
 
 /// A sink's plan; none of late outputs, of windows of windows, and of what a filter leaves of windows.
-fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) -> Option<AggregatePlan> {
+fn plan(
+    job: &Job,
+    number: u16,
+    sink: usize,
+    scenario: &Scenario,
+    first: usize,
+    nodes_of_plan: &mut Vec<ResultNode>,
+) -> Option<AggregatePlan> {
     let path = path(job, sink);
     if path.iter().any(|(_, side)| *side) {
         return None;
@@ -126,12 +193,11 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         NodeKind::Operator(OperatorConfig::Deduplicate(d), _) => Some((first + at, d.key.column() as u8)),
         _ => None,
     });
-    let (into, writes) = match &job.nodes[sink].kind {
-        NodeKind::Sink { topic, config, .. } => (Into::Topic(topic.0), guarantee(config)),
-        NodeKind::Upsert(table) => {
-            (Into::Table(*table as u16, scenario.tables[*table].name.clone()), Guarantee::AtLeastOnce)
-        }
-        _ => return None,
+    let (into, writes) = written(&job.nodes[sink], scenario)?;
+    let rekeyed = match &job.nodes[sink].kind {
+        NodeKind::Sink { key, .. } => key.is_some(),
+        NodeKind::Lake(_) => return None,
+        _ => false,
     };
     if found.is_none() && matches!(into, Into::Table(..)) {
         return None;
@@ -142,6 +208,11 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         0,
         (0, None),
     ));
+    let of_late = of_window.and_then(|of| Some(Late { job, scenario, of, input: first + read_by(job, of)?.0 }));
+    let late = of_late.map(|l| [l.of_side(at, nodes_of_plan), l.filtered(at, nodes_of_plan)].concat());
+    let local = of_window.and_then(|w| job.nodes[w].input).map(|(above, _)| above);
+    let local =
+        local.filter(|above| matches!(job.nodes[*above].kind, NodeKind::Operator(OperatorConfig::LocalWindow(_), _)));
     Some(AggregatePlan {
         name: job.nodes[sink].name.clone(),
         job: number,
@@ -162,22 +233,25 @@ fn plan(job: &Job, number: u16, sink: usize, scenario: &Scenario, first: usize) 
         lateness,
         columns,
         window: of_window.map(at),
+        local: local.map(at),
         joins: joins.map(|(node, _)| at(node)).collect(),
         unique,
-        late: of_window.map(|w| [late(job, w, at), filtered(job, w, at)].concat()).unwrap_or_default(),
+        late: late.unwrap_or_default(),
         direct: of_window.is_some_and(|w| read_by(job, w) == Some((begins, false))),
         plain: of_window.is_some() && below.is_empty(),
         changelog: of_window.is_some_and(|w| is_changelog(&job.nodes[w])),
+        rekeyed,
     })
 }
 
-/// The plans of all sinks. `nodes` are those of the jobs, one job behind the other, behind what writes their topics.
-pub(super) fn plans(scenario: &Scenario, nodes: &[ResultNode]) -> Vec<AggregatePlan> {
+/// The plans of all sinks. `nodes` are those of the jobs, one job behind the other, behind what writes their topics; what late
+/// outputs let through comes behind them.
+pub(super) fn plans(scenario: &Scenario, nodes: &mut Vec<ResultNode>) -> Vec<AggregatePlan> {
     let mut first = nodes.len() - scenario.jobs.iter().map(|j| j.nodes.len()).sum::<usize>();
     let mut plans = Vec::new();
     for (job, number) in scenario.jobs.iter().zip(0..) {
         let sinks = (0..job.nodes.len()).filter(|at| job.nodes[*at].is_sink());
-        plans.extend(sinks.filter_map(|sink| plan(job, number, sink, scenario, first)));
+        plans.extend(sinks.filter_map(|sink| plan(job, number, sink, scenario, first, nodes)));
         first += job.nodes.len();
     }
     // The node above the window.

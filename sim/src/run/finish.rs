@@ -237,7 +237,6 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
         let checkpoint = master.and_then(|m| m.completed).map_or(0, |id| id.0.max(0) as u64);
         let account = run.seen.judge.jobs.of(number);
         let [committed_lag, readable_lag] = evidence::committed_lag(run, job);
-        let down = account.downtimes.iter().map(|d| d.until.unwrap_or(run.world.now()).since(d.at).0 / 1_000_000);
         let of = Job {
             state: state.into(),
             restarts,
@@ -251,7 +250,7 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
             offset_commits_failed: account.offset_commits.1,
             committed_lag,
             readable_lag,
-            longest_down_ms: down.max().unwrap_or(0),
+            longest_down_ms: account.longest_down(run.world.now()).0 / 1_000_000,
         };
         (job.name.clone(), of)
     };

@@ -418,7 +418,7 @@ pub(super) fn plan(scenario: &Scenario) -> ResultPlan {
         }
     }
     sinks.append(&mut called);
-    let aggregates = super::aggregates::plans(scenario, &nodes);
+    let aggregates = super::aggregates::plans(scenario, &mut nodes);
     let readings = scenario.readers.iter().map(|r| r.reads).collect();
     ResultPlan { nodes, sinks, aggregates, readings }
 }

@@ -5,6 +5,7 @@ mod acts;
 mod cluster;
 mod copy;
 mod crash;
+mod judged;
 mod unaligned;
 mod upsert;
 mod windows;

@@ -37,6 +37,8 @@ pub struct Facts<'a> {
     pub writes: [Taken; 2],
     /// Firings that stand.
     pub firings: Vec<Standing<'a>>,
+    /// Late events that no late output keeps, as it is configured.
+    pub unkept: BTreeSet<u32>,
     /// The checkpoint that each attempt began with.
     pub attempts: Attempts,
     /// The newest attempt, where there was more than one.
@@ -228,7 +230,7 @@ fn neither(event: u32, reached: &Reached, facts: &Facts<'_>, took: bool, refused
         return join.then_some(Excuse::JoinState).or(ended).or_else(gone);
     }
     if refused {
-        if plan.late.is_empty() {
+        if plan.late.is_empty() || facts.unkept.contains(&event) {
             return Some(Excuse::DroppedLate);
         }
         // The window judges by the watermark that it restored, the filter by none or by one that is behind. Without a restore

@@ -29,17 +29,20 @@ fn plan() -> AggregatePlan {
         lateness: 0,
         columns: (1, None),
         window: Some((0, 1, 0)),
+        local: None,
         joins: Vec::new(),
         unique: None,
         late: Vec::new(),
         direct: true,
         plain: true,
         changelog: false,
+        rekeyed: false,
     }
 }
 fn late_output(filter: bool) -> Vec<LateOutput> {
     let filter = filter.then_some((0, 0, 1));
-    vec![LateOutput { topic: 2, guarantee: Guarantee::ExactlyOnce, writer: (0, 0, 2), filter }]
+    let (into, guarantee) = (Into::Topic(2), Guarantee::ExactlyOnce);
+    vec![LateOutput { into, guarantee, writer: (0, 0, 2), filter, through: None, replaces: false }]
 }
 fn facts(plan: &AggregatePlan) -> Facts<'_> {
     Facts {
@@ -49,6 +52,7 @@ fn facts(plan: &AggregatePlan) -> Facts<'_> {
         joins: Taken::new(),
         writes: Default::default(),
         firings: Vec::new(),
+        unkept: BTreeSet::new(),
         attempts: Attempts::new(),
         newest: None,
         parallel: false,
@@ -187,7 +191,7 @@ fn a_state_taken_up_twice_is_one_of_two_jobs() {
         facts.firings = jobs
             .iter()
             .map(|job| {
-                let made = Made { at: Point { job: *job, ..Point::default() }, first: false };
+                let made = Made { at: Point { job: *job, ..Point::default() }, first: false, nth: 0 };
                 Standing { end: 10, key: Some(1), made, events: &[0] }
             })
             .collect();
@@ -197,7 +201,7 @@ fn a_state_taken_up_twice_is_one_of_two_jobs() {
 }
 
 fn firing(end: i64, made: Point, first: bool) -> Standing<'static> {
-    Standing { end, key: Some(1), made: Made { at: made, first }, events: &[0] }
+    Standing { end, key: Some(1), made: Made { at: made, first, nth: 0 }, events: &[0] }
 }
 
 #[test]

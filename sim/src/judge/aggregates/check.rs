@@ -5,7 +5,7 @@
 //! could have seen at each of its times, so that it is known how soon it tells, how often it cries for what is only under
 //! way, and what it cannot see.
 
-use super::{AggregatePlan, Placed, Shape};
+use super::{AggregatePlan, LateOutput, Placed, Shape};
 use crate::judge::results::Into;
 use crate::judge::{Evidence, Testimony};
 use crate::world::Observer;
@@ -87,14 +87,18 @@ pub struct Checked {
     pub unseen: u64,
 }
 
-/// The topic read, that of the windows, and those of late events, where counts can tell: the window takes the topic's rows as
+/// The topic read, that of the windows, and that of late events if there is one, where counts can tell: the window takes the topic's rows as
 /// they are, and each is in one window.
 fn tables(plan: &AggregatePlan) -> Option<(u16, u16, Vec<u16>)> {
     let Into::Topic(windows) = plan.into else { return None };
     let direct = plan.window.is_some() && plan.direct && plan.plain && !plan.changelog;
     let tumbling = matches!(plan.shape, Shape::Sliding { size, slide, .. } if size == slide);
     let [topic] = plan.source.0[..] else { return None };
-    (direct && tumbling).then(|| (topic, windows, plan.late.iter().map(|l| l.topic).collect()))
+    // One topic that holds all late events is enough. Where there is a late output, and none is such a topic, a count over topics
+    // misses some of them.
+    let whole = plan.late.iter().filter(|l| l.through.is_none()).find_map(LateOutput::topic);
+    let counted = plan.late.is_empty() || whole.is_some();
+    (direct && tumbling && counted).then(|| (topic, windows, whole.into_iter().collect()))
 }
 
 /// Runs the check over a run; none where counts cannot tell.

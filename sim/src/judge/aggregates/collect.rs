@@ -1,6 +1,8 @@
 //! The history of one result, read off the logs, and what is known beside it.
 
-use super::{AggregatePlan, Facts, Firings, History, Placed, Reached, Standing, Taken, What, rule_of, settle};
+use super::{
+    AggregatePlan, Facts, Firings, History, LateOutput, Placed, Reached, Standing, Taken, What, rule_of, settle,
+};
 use crate::judge::results::{Into, Record, standing};
 use crate::judge::{ByEvent, Events, Evidence, Findings, OperatorAt, Sent, Testimony, Took, Violation};
 use model::base::{Ghost, KeyMap, Row};
@@ -25,10 +27,11 @@ pub fn judge(
     findings: &mut Findings,
 ) -> Placed {
     let plan = together[0];
-    let rows: Vec<&Row> = match &plan.into {
-        Into::Topic(topic) => end.rows_of(*topic).collect(),
-        Into::Table(table, _) => end.tables.get(usize::from(*table)).into_iter().flatten().collect(),
-    };
+    let mut rows = rows_in(&plan.into, end);
+    if plan.rekeyed && plan.window.is_some() {
+        // What was fired first may lie in a partition behind: the order is that of firing.
+        rows.sort_by_key(|row| told.members.made(row.ghost).map(|made| made.nth));
+    }
     // Of a changelog that stands which nothing has taken back.
     let (rows, updates) = if plan.changelog { standing(&rows) } else { (rows, 0) };
     let history = history(plan, together, &rows, foretold, end, told);
@@ -39,7 +42,7 @@ pub fn judge(
         return placed;
     }
     let asked: Events = placed.findings.iter().map(|(event, _)| *event).collect();
-    let facts = facts(plan, together, &rows, &history, &asked, end, told);
+    let facts = facts(plan, together, &rows, &history, foretold, &asked, end, told);
     for (event, what) in &placed.findings {
         let reached = history.events.get(*event);
         let excuse = rule_of(*what, *event, reached, &facts);
@@ -60,6 +63,24 @@ pub fn judge(
     placed
 }
 
+/// The rows that stand somewhere.
+fn rows_in<'e>(into: &Into, end: &'e Evidence<'_>) -> Vec<&'e Row> {
+    match into {
+        Into::Topic(topic) => end.rows_of(*topic).collect(),
+        Into::Table(table, _) => end.tables.get(usize::from(*table)).into_iter().flatten().collect(),
+    }
+}
+/// Each place that late events go to, once: jobs that follow each other write one.
+fn late_outputs<'a>(together: &[&'a AggregatePlan]) -> Vec<&'a LateOutput> {
+    let mut outputs: Vec<&LateOutput> = Vec::new();
+    for output in together.iter().flat_map(|p| &p.late) {
+        if !outputs.iter().any(|known| known.into == output.into) {
+            outputs.push(output);
+        }
+    }
+    outputs
+}
+
 fn history(
     plan: &AggregatePlan,
     together: &[&AggregatePlan],
@@ -68,28 +89,53 @@ fn history(
     end: &Evidence<'_>,
     told: &Testimony<'_>,
 ) -> History {
+    let events = events(plan, foretold, end, told);
     let mut firings = Firings::default();
     for row in rows {
-        firings.push(row.time.0 + 1, row.key, |events| told.members.each(row.ghost, &mut |event| events.push(event)));
+        let key = window_key(plan, row, &events, told);
+        firings.push(row.time.0 + 1, key, |events| told.members.each(row.ghost, &mut |event| events.push(event)));
     }
-    let mut late = Vec::new();
-    for row in plan.late.iter().flat_map(|l| end.rows_of(l.topic)) {
-        told.members.each(row.ghost, &mut |event| late.push(event));
+    // What goes to two places is late once.
+    let mut late: ByEvent<u64> = ByEvent::default();
+    for output in late_outputs(together) {
+        let mut here: ByEvent<u64> = ByEvent::default();
+        for row in rows_in(&output.into, end) {
+            told.members.each(row.ghost, &mut |event| *here.or_default(event) += 1);
+        }
+        for (event, times) in here.iter() {
+            let most = late.or_default(event);
+            *most = (*most).max(*times);
+        }
     }
+    let late = late.iter().flat_map(|(event, times)| (0..*times).map(move |_| event)).collect();
     let mut open = Events::default();
-    for ghost in together.iter().filter_map(|p| p.window).filter_map(|at| end.open.get(&at)).flatten() {
+    let holding = together.iter().flat_map(|p| p.window.into_iter().chain(p.local));
+    for ghost in holding.filter_map(|at| end.open.get(&at)).flatten() {
         told.members.each(*ghost, &mut |event| open.insert(event, ()));
     }
     History {
         shape: plan.shape,
         // A row of a changelog takes the place of another by taking it back, not by holding its events.
         lateness: if plan.changelog { 0 } else { plan.lateness },
-        events: events(plan, foretold, end, told),
+        events,
         firings,
         replaces: matches!(plan.into, Into::Table(..)),
         late,
         open,
     }
+}
+
+/// What tells apart the windows that end at one time: the key that the window counts by, whatever key the sink gives its records.
+fn window_key(plan: &AggregatePlan, row: &Row, events: &ByEvent<Reached>, told: &Testimony<'_>) -> u64 {
+    if plan.window.is_none() {
+        return row.key;
+    }
+    if plan.plain {
+        return row.cols[1] as u64;
+    }
+    // The columns are others than the window's: the events know.
+    let of_event = || told.members.events(row.ghost).first().and_then(|event| events.get(*event));
+    of_event().map_or(row.key, |reached| reached.key as u64)
 }
 
 /// Events that the window should take: those that the topic holds which its job reads.
@@ -255,6 +301,7 @@ fn facts<'a>(
     together: &[&AggregatePlan],
     rows: &[&Row],
     history: &'a History,
+    foretold: &Foretold<'_>,
     asked: &Events,
     end: &Evidence<'_>,
     told: &Testimony<'_>,
@@ -264,7 +311,7 @@ fn facts<'a>(
         Into::Topic(topic) => vec![topic],
         Into::Table(..) => Vec::new(),
     };
-    let topics: Vec<u16> = topics.into_iter().chain(plan.late.iter().map(|l| l.topic)).collect();
+    let topics: Vec<u16> = topics.into_iter().chain(plan.late.iter().filter_map(LateOutput::topic)).collect();
     let ours = |topic: u16| plan.source.0.contains(&topic) || topics.contains(&topic);
     let windows: Vec<OperatorAt> = together.iter().filter_map(|p| p.window).collect();
     let late = || together.iter().flat_map(|p| &p.late);
@@ -291,6 +338,7 @@ fn facts<'a>(
         joins: taken(&mut joins()),
         writes: [taken(&mut together.iter().map(|p| p.writer)), taken(&mut late().map(|l| l.writer))],
         firings: standing.collect(),
+        unkept: unkept(together, foretold, asked, told),
         attempts: told.decisions.attempts().iter().chain(told.jobs.attempts()).map(|(k, v)| (*k, *v)).collect(),
         newest,
         parallel: of_filters.len() > 1,
@@ -302,6 +350,28 @@ fn facts<'a>(
         dropped: dropped(&topics, accounts.iter().map(|a| a.commits_dropped).sum(), history, end, told),
         loss: end.excuses.losses().iter().filter(|l| ours(l.tp.topic.0)).find_map(|l| l.excuse),
     }
+}
+
+/// Late events that no late output keeps: filters on the way to it do not let them through; or its writer wrote them, and
+/// others have taken their place.
+fn unkept(together: &[&AggregatePlan], foretold: &Foretold<'_>, asked: &Events, told: &Testimony<'_>) -> BTreeSet<u32> {
+    let outputs: Vec<&LateOutput> = together.iter().flat_map(|p| &p.late).collect();
+    if outputs.is_empty() || outputs.iter().any(|l| l.through.is_none() && !l.replaces) {
+        return BTreeSet::new();
+    }
+    let mut unkept: BTreeSet<u32> = asked.iter().map(|(event, ())| event).collect();
+    for output in outputs {
+        let through: Option<Events> = output.through.map(|node| {
+            let ghosts = foretold.rows[node].iter().map(|r| r.ghost);
+            ghosts.filter(|g| g.in_ledger()).map(Ghost::open).collect()
+        });
+        let wrote = if output.replaces { taken([output.writer], asked, told) } else { Taken::new() };
+        unkept.retain(|event| {
+            let let_through = through.as_ref().is_none_or(|through| through.contains(*event));
+            !let_through || wrote.contains_key(event)
+        });
+    }
+    unkept
 }
 
 /// Events of the transactions whose commit was given up: those that hold something that stands nowhere else, and they may not

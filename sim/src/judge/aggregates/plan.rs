@@ -93,16 +93,29 @@ pub enum Guarantee {
     None,
 }
 /// Where late events go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateOutput {
-    /// The topic, by number.
-    pub topic: u16,
+    /// Where they stand.
+    pub into: Into,
     /// How it is written.
     pub guarantee: Guarantee,
     /// Who writes it.
     pub writer: OperatorAt,
     /// The late filter that finds them by a watermark of its own; none of a window's side output.
     pub filter: Option<OperatorAt>,
+    /// The node of rows that filters let through on the way, if all that the window reads went it; none where each gets through.
+    pub through: Option<usize>,
+    /// A row takes the place of another: in a table with a primary key.
+    pub replaces: bool,
+}
+impl LateOutput {
+    /// Its topic, if it is one.
+    pub const fn topic(&self) -> Option<u16> {
+        match self.into {
+            Into::Topic(topic) => Some(topic),
+            Into::Table(..) => None,
+        }
+    }
 }
 /// A windowed result; or one whose rows stand for one event each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +156,8 @@ pub struct AggregatePlan {
     pub columns: (u8, Option<u8>),
     /// The window; none where rows stand for themselves: each is then a window of a millisecond.
     pub window: Option<OperatorAt>,
+    /// The local aggregate in front of it, of two phases: it holds rows until a watermark or a barrier comes.
+    pub local: Option<OperatorAt>,
     /// Joins above it.
     pub joins: Vec<OperatorAt>,
     /// Where duplicates are dropped before it, the node that drops them, and the column that must be unique there: which of
@@ -156,4 +171,6 @@ pub struct AggregatePlan {
     pub plain: bool,
     /// The rows are a changelog: some take back others.
     pub changelog: bool,
+    /// The sink gives its records a key of its own, so those of one window may lie in several partitions.
+    pub rekeyed: bool,
 }
