@@ -350,6 +350,9 @@ fn stored(good: &str, topics: &str, columns: &str) -> String {
 fn a_mistake_in_a_window_is_said_once_whoever_takes_its_columns() {
     let good = stored(GOOD, "[\"cost\"]", "[\"window_end\", \"tenant\"]");
     assert!(load_text("job.toml", good.as_bytes(), &[]).is_ok(), "{}", refused(&good));
+    // Who looks at what is not built is not wrong.
+    let looked = "[[markings]]\nname = \"m\"\naggregate = \"cost\"\nevents = \"t\"\nlate = \"t\"\n[[jobs]]";
+    let good = good.replacen("[[jobs]]", looked, 1);
     let behind = "[[jobs.operators]]\nname = \"behind\"\nkind = \"map\"\ninput = \"minutes\"\n\
                   columns = [\"window_end\", \"tenant\", \"usd\"]\n[[jobs.operators]]";
     let good = good.replacen("input = \"minutes\"", "input = \"behind\"", 1).replacen("[[jobs.operators]]", behind, 1);
@@ -447,4 +450,17 @@ fn a_table_reads_topics_whose_rows_are_alike() {
     assert!(said.contains("`cost` has other columns than the first topic"), "{said}");
     let said = refused(&stored(&changelog(), "[\"cost\", \"requests\"]", "[\"key\"]"));
     assert!(said.contains("of `cost` and `requests` one holds a changelog, the other does not"), "{said}");
+}
+
+#[test]
+fn applications_send_the_same_columns_into_a_topic_that_a_job_reads() {
+    let with = |workload: &str| {
+        let other = format!("[[applications]]\nname = \"other\"\ntopic = \"requests\"\n{workload}\n[[readers]]");
+        GOOD.replacen("[[readers]]", &other, 1)
+    };
+    assert!(load_text("job.toml", with("").as_bytes(), &[]).is_ok());
+    let shoppers = with("workload = { kind = \"shoppers\", rate = 1 }");
+    let said = refused(&shoppers);
+    assert!(said.contains("`other` sends other columns into `requests` than `gateway`"), "{said}");
+    assert!(first_line_blamed(&shoppers).starts_with("workload ="), "{said}");
 }

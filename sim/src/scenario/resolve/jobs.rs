@@ -1,15 +1,13 @@
 //! Jobs: every name looked up, columns numbered, the graph in order.
 
-mod columns;
+pub(super) mod columns;
 mod meaning;
 mod sources;
 mod tables;
 mod windows;
 
 use super::{At, Resolver, machine};
-use crate::scenario::data::{
-    Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, Workload, upwards,
-};
+use crate::scenario::data::{Application, Column, Flink, Job, JobNode, Node, NodeKind, Table, Target, upwards};
 use crate::scenario::keys::{Config, Profile, Setting, Side, against_transactions};
 use crate::scenario::problem::{Problem, nearest};
 use crate::scenario::raw::{JobOperator, JobSink, OperatorKind, ResumedState};
@@ -42,20 +40,30 @@ impl Resolver<'_> {
         })
     }
 
+    /// Applications that write one topic send the same columns into it, where somebody takes them by name.
+    pub(super) fn sent_alike(&mut self, applications: &[Application]) {
+        let raw = self.raw;
+        for (at, a) in applications.iter().enumerate() {
+            let Some(first) = applications[..at].iter().find(|other| other.topic == a.topic) else { continue };
+            let (sent, before) = (columns::sent(&a.workload), columns::sent(&first.workload));
+            let topic = &raw.topics[usize::from(a.topic.0)].name;
+            let named = raw.jobs.iter().flat_map(|j| &j.sources).any(|s| s.topics().any(|t| t == topic))
+                || super::stores::tables(raw).any(|t| t.topics.contains(topic));
+            let at = raw.applications.iter().position(|of| of.name == a.name);
+            if let Some(i) = at.filter(|_| named && !columns::alike(&sent, &before)) {
+                let list = |of: &[Column]| of.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+                let what = format!("`{}` sends other columns into `{topic}` than `{}`", a.name, first.name);
+                let help = format!("{} after {}", list(&sent), list(&before));
+                self.advise(&[Key("applications"), Item(i), Key("workload")], what, help);
+            }
+        }
+    }
+
     /// Columns of each topic, as far as they are known: of those that applications write, those of the workload, also where a
     /// gatekeeper has passed them on.
     pub(super) fn topic_columns(&self, applications: &[Application], names: &Names<'_>) -> BTreeMap<u16, Vec<Column>> {
-        let of = |workload: &Workload| match workload {
-            Workload::Shoppers(_) => ["event_id", "kind", "cents", "poison"].map(Column::number).to_vec(),
-            Workload::Gateway(_) => {
-                let text = |name: &str| Column { text: true, ..Column::number(name) };
-                vec![Column::number("request_id"), text("type"), text("tenant"), Column::number("usd")]
-            }
-            Workload::EventsFile(f) if f.columns.is_empty() => vec![Column::number("event_id")],
-            Workload::EventsFile(f) => f.columns.iter().map(|c| c.column.clone()).collect(),
-        };
         let mut topics: BTreeMap<u16, Vec<Column>> =
-            applications.iter().map(|a| (a.topic.0, of(&a.workload))).collect();
+            applications.iter().map(|a| (a.topic.0, columns::sent(&a.workload))).collect();
         for g in &self.raw.gatekeepers {
             let columns = names.topic(&g.input).ok().and_then(|t| topics.get(&t.0).cloned());
             let outputs = [&g.valid, &g.dead_letters].into_iter().filter_map(|t| names.topic(t).ok());

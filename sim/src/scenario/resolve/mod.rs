@@ -130,6 +130,7 @@ impl Resolver<'_> {
         let topics = self.topics(&cluster);
         let applications = self.applications(&names, &machine_of);
         self.transaction_log(&cluster, &applications);
+        self.sent_alike(&applications);
         let gatekeepers = self.gatekeepers(&names, &machine_of);
         let registry = self.registry(&machine_of);
         let readers = self.readers(&names, &machine_of);

@@ -23,6 +23,14 @@ pub(super) struct Writers<'a> {
 /// Where somebody looks, and what comes there: topics, of which those with `true` are read from just there.
 type Looked = (Layer, Option<BTreeSet<(u16, bool)>>);
 impl Writers<'_> {
+    /// Whether every part of every job has been understood.
+    fn complete(&self, raw: &Raw) -> bool {
+        let there = |name: &str| self.jobs.iter().find(|job| job.name == name);
+        raw.jobs.iter().all(|of| {
+            let mut names = of.operators.iter().map(|o| &o.name).chain(of.sinks.iter().map(|s| &s.name));
+            there(&of.name).is_some_and(|job| names.all(|name| job.nodes.iter().any(|node| node.name == *name)))
+        })
+    }
     /// What a name means, by the name and among `raw`'s stores; `None` if nothing has it.
     fn looked_at(&self, name: &str, raw: &Raw) -> Option<Looked> {
         let read = |topics: &[TopicId]| -> Option<BTreeSet<(u16, bool)>> {
@@ -99,7 +107,9 @@ impl Resolver<'_> {
     fn looked_at(&mut self, writers: &Writers<'_>, path: &[At<'_>], name: &str) -> Option<Looked> {
         let raw = self.raw;
         let found = writers.looked_at(name, raw);
-        if found.is_none() {
+        // What is wrong with a reader or a store that is there has been said there.
+        let declared = raw.readers.iter().any(|r| r.name == name) || tables(raw).any(|t| t.name == name);
+        if found.is_none() && !declared {
             let names = raw.readers.iter().map(|r| &r.name).chain(raw.lakes.iter().map(|l| &l.name));
             let names: Vec<&str> = names.chain(tables(raw).map(|t| &t.name)).map(String::as_str).collect();
             let problem = Problem::at(self.place(path), format!("there is no reader and no store `{name}`"));
@@ -147,6 +157,10 @@ impl Resolver<'_> {
             let path = |key| [Key("objectives"), Item(i), Key(key)];
             let Some((layer, origins)) = self.looked_at(writers, &path("layer"), &o.layer) else { continue };
             let Some(origins) = origins else {
+                if !writers.complete(raw) {
+                    // A job that could not be built may hand on events.
+                    continue;
+                }
                 let help = "an objective counts events that were sent: take a layer before rows are joined, filtered or summed up";
                 self.advise(&path("layer"), format!("`{}` is given results, not events", o.layer), help);
                 continue;

@@ -1,5 +1,6 @@
 //! Stores at the edge: every name looked up, columns numbered.
 
+use super::jobs::columns::alike;
 use super::jobs::handed_on;
 use super::{At, Resolver, machine};
 use crate::scenario::data::{
@@ -256,8 +257,7 @@ impl Resolver<'_> {
                 self.advise(&path, what, "a table of its own: rows of one table are judged as one");
                 return None;
             }
-            let same = |of: &[Column]| of.iter().map(|c| (&c.name, c.text)).eq(first.iter().map(|c| (&c.name, c.text)));
-            if let Some(of_topic) = columns.get(&topic.0).filter(|of| !same(of)) {
+            if let Some(of_topic) = columns.get(&topic.0).filter(|of| !alike(of, first)) {
                 let list = |of: &[Column]| of.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
                 let help = format!("{} after {}", list(of_topic), list(first));
                 self.advise(&path, format!("`{name}` has other columns than the first topic"), help);

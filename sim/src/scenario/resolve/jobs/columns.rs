@@ -1,7 +1,7 @@
 //! Columns by name: what an operator computes, and on what condition.
 
 use super::super::{At, Resolver};
-use crate::scenario::data::Column;
+use crate::scenario::data::{Column, Workload};
 use At::Item;
 use model::base::text_value;
 use model::flink::runtime::operator::{Comparison, Condition, Expr};
@@ -18,6 +18,24 @@ pub(super) struct Stream<'a> {
 const EVENT_TIME: &str = "event_time";
 const RECORD_KEY: &str = "record_key";
 const LEFT: &str = "left.";
+
+/// Columns of what an application sends.
+pub(super) fn sent(workload: &Workload) -> Vec<Column> {
+    match workload {
+        Workload::Shoppers(_) => ["event_id", "kind", "cents", "poison"].map(Column::number).to_vec(),
+        Workload::Gateway(_) => {
+            let text = |name: &str| Column { text: true, ..Column::number(name) };
+            vec![Column::number("request_id"), text("type"), text("tenant"), Column::number("usd")]
+        }
+        Workload::EventsFile(f) if f.columns.is_empty() => vec![Column::number("event_id")],
+        Workload::EventsFile(f) => f.columns.iter().map(|c| c.column.clone()).collect(),
+    }
+}
+/// Whether rows of these columns can be taken for each other: the same names, of texts and numbers alike.
+pub(in super::super) fn alike(some: &[Column], others: &[Column]) -> bool {
+    let of = |columns: &[Column]| columns.iter().map(|c| (c.name.clone(), c.text)).collect::<Vec<_>>();
+    of(some) == of(others)
+}
 
 impl Resolver<'_> {
     /// Columns of a result: `NAME`, `NAME = COLUMN`, `NAME = left.COLUMN`, `NAME = event_time`, `NAME = 17`.
