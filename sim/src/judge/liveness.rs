@@ -3,7 +3,7 @@
 //! It judges the end of the run, which the schedule places a bound after the last heal. What the schedule leaves down takes
 //! with it what needs it, and no more.
 
-use super::transactions::reader_stands_by_rule;
+use super::transactions::stands_by_rule;
 use super::{Evidence, Excuse, Findings, Law, Violation};
 use crate::world::Observer;
 use model::base::{Offset, ProcessId, TopicPartition};
@@ -134,7 +134,7 @@ fn partition(end: &Evidence<'_>, tp: TopicPartition, others_down: bool, out: &mu
         let at = end.positions.get(number).and_then(|p| p.get(&tp)).copied();
         if at.unwrap_or(Offset(0)) < leader.high_watermark {
             // Behind the start of a transaction without an end nobody reads who wants committed data.
-            let excuse = reader_stands_by_rule(end, number, tp);
+            let excuse = at.filter(|_| reader.committed).and_then(|at| stands_by_rule(end, tp, at));
             let at = at.map_or_else(|| "nowhere".into(), |at| at.to_string());
             let text = format!("{} of {tp} stands at {at} of {}", reader.name, leader.high_watermark);
             out.say("reader-behind", excuse, Some(tp), text);

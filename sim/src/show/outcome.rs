@@ -330,7 +330,8 @@ pub struct Job {
     /// The same up to the last stable offset: what lies behind it no reader of committed data can have read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub readable_lag: BTreeMap<String, u64>,
-    /// The longest time without all its tasks, ms; to the end of the run if they did not come back.
+    /// The longest time without all its tasks, or from the death of its JobManager until they ran again, ms; to the end of the
+    /// run if they did not.
     pub longest_down_ms: u64,
 }
 /// A producer.

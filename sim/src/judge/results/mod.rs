@@ -13,7 +13,7 @@ pub use changelog::{Reading, standing};
 pub use reference::{Item, Record};
 
 use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed};
-use super::{Chunked, Events, Evidence, Findings, LayerCount, Testimony};
+use super::{Chunked, Events, Evidence, Findings, LayerCount, ReaderInfo, Testimony};
 use model::base::{Ghost, KeyMap, Layer, Millis, Row, Shown};
 use model::flink::runtime::operator::{JoinConfig, OperatorConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,11 +222,11 @@ impl ResultLaw {
         match shown.layer {
             Layer::Emitted(sink) => {
                 let emitted = &mut self.emitted[usize::from(sink)];
-                match self.plan.sinks[usize::from(sink)].changelog {
-                    true => {
-                        rows().map(Item::of).filter(changelog::adds).for_each(|i| emitted.push(changelog::result(&i)))
-                    }
-                    false => rows().for_each(|row| emitted.push(Item::of(row))),
+                let items = rows().map(Item::of);
+                if self.plan.sinks[usize::from(sink)].changelog {
+                    items.filter(changelog::adds).for_each(|i| emitted.push(changelog::result(&i)));
+                } else {
+                    items.for_each(|item| emitted.push(item));
                 }
             }
             Layer::Read(reader) if self.plan.sinks.iter().any(|s| s.topic() == Some(shown.tp.topic.0)) => {
@@ -352,13 +352,19 @@ impl ResultLaw {
             let lagging = lagging.as_ref().map_or(&[][..], |rows| &rows[sink.node]);
             let asked = asked_for(&expected[sink.node], lagging, emitted().chain(&stored));
             let wanted = Wanted::of(asked.iter().copied());
-            let readers: Vec<(&String, u16, Vec<Item>)> = match &sink.into {
+            // Each with how it takes a changelog; a table, as it stands, is one already.
+            let readers: Vec<(&String, Option<Reading>, Vec<Item>)> = match &sink.into {
                 Into::Topic(topic) => {
                     let readers = end.cast.readers.iter().zip(0u16..).filter(|(r, _)| r.topics.contains(topic));
                     let given = |number| self.given.get(&(number, *topic)).into_iter().flatten().map(|(i, _)| *i);
-                    readers.map(|(info, number)| (&info.name, number, given(number).collect())).collect()
+                    let reading = |number| self.plan.readings.get(usize::from(number)).filter(|_| sink.changelog);
+                    let of = |(info, number)| {
+                        let info: &ReaderInfo = info;
+                        (&info.name, reading(number).copied(), given(number).collect())
+                    };
+                    readers.map(of).collect()
                 }
-                Into::Table(_, name) => vec![(name, u16::MAX, stored.clone())],
+                Into::Table(_, name) => vec![(name, None, stored.clone())],
             };
             let of_store = LayerCount { rows: written, ..wanted.count(&stored) };
             let state = state_holds(&wanted, asked.iter().copied(), &emitted, &of_store);
@@ -371,10 +377,9 @@ impl ResultLaw {
                 }),
                 None => BTreeMap::new(),
             };
-            for (name, number, given) in readers {
+            for (name, reading, given) in readers {
                 names.push(name.clone());
                 let rows = given.len() as u64;
-                let reading = self.plan.readings.get(usize::from(number)).filter(|_| sink.changelog);
                 let given = match reading {
                     Some(reading) => reading.of(&given),
                     None => given,

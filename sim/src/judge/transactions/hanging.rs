@@ -51,11 +51,11 @@ fn covers(last: &TransactionLogValue, tp: TopicPartition) -> bool {
 
 /// The rule by which readers of committed data stand at an offset for ever: there, or before, begins a transaction that by it has no
 /// end.
-fn stands_by_rule(end: &Evidence<'_>, tp: TopicPartition, at: Offset) -> Option<Excuse> {
+pub fn stands_by_rule(end: &Evidence<'_>, tp: TopicPartition, at: Offset) -> Option<Excuse> {
     let first = open(end, tp).into_iter().min_by_key(|o| o.from).filter(|o| o.from <= at)?;
     excuse(end, tp, of(&histories(end), first.producer))
 }
-/// The same of where a reader of committed data stands.
+/// The same of where a reader stands, if it wants committed data.
 pub fn reader_stands_by_rule(end: &Evidence<'_>, reader: usize, tp: TopicPartition) -> Option<Excuse> {
     let at = end.positions.get(reader).and_then(|p| p.get(&tp)).copied();
     at.filter(|_| end.cast.readers[reader].committed).and_then(|at| stands_by_rule(end, tp, at))

@@ -7,7 +7,7 @@ mod hanging;
 mod markers;
 mod states;
 
-pub use hanging::{HangingLaw, reader_stands_by_rule};
+pub use hanging::{HangingLaw, reader_stands_by_rule, stands_by_rule};
 pub use markers::MarkerLaw;
 pub use states::StateLaw;
 
