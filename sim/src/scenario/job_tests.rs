@@ -369,6 +369,14 @@ fn a_mistake_in_a_window_is_said_once_whoever_takes_its_columns() {
         let said = refused(&good.replacen(from, to, 1));
         assert_eq!(said.lines().count(), 1, "{to}: {said}");
     }
+    for (from, to) in [
+        ("interval = \"10 s\"", "interval = \"10 parsecs\""),
+        ("delay = \"0 ms\"", "delay = \"soon\""),
+        ("allow-lateness = \"3 min\"", "allow-lateness = \"long\""),
+    ] {
+        let said = refused(&changelog().replacen(from, to, 1));
+        assert_eq!(said.lines().count(), 1, "{to}: {said}");
+    }
 }
 
 #[test]

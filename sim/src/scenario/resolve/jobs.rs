@@ -460,7 +460,9 @@ impl Resolver<'_> {
         defaults.set_default("transaction.timeout.ms", Setting::Int(3_600_000));
         let producer = self.config(&path("producer"), defaults, &sink.producer);
         if config.word("sink.delivery-guarantee") == "exactly-once" {
-            if job_config.int("execution.checkpointing.interval") == 0 {
+            if job_config.int("execution.checkpointing.interval") == 0
+                && !self.unread(job, "execution.checkpointing.interval", job_config)
+            {
                 let what = "exactly once needs checkpoints: transactions are committed when one completes";
                 self.advise(&path("config"), what, "set execution.checkpointing.interval at the job");
             }
@@ -518,6 +520,10 @@ impl Resolver<'_> {
             return None;
         }
         Some((at, late))
+    }
+    /// Whether a key of a job's configuration is there and could not be read, which has been said.
+    pub(super) fn unread(&self, job: usize, key: &str, config: &Config) -> bool {
+        self.raw.jobs[job].config.map.contains_key(key) && !config.is_set(key)
     }
     /// A column by its name.
     fn column(&mut self, path: &[At<'_>], text: &str, columns: &[Column]) -> Option<u8> {

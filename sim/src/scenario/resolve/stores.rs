@@ -133,7 +133,8 @@ impl Resolver<'_> {
         if sink.topic.is_some() || sink.table.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
             self.say(&path("lake"), "a sink writes a topic, a table or a lake; `config` and `producer` are a topic's");
         }
-        if config.int("execution.checkpointing.interval") == 0 {
+        let interval = "execution.checkpointing.interval";
+        if config.int(interval) == 0 && !self.unread(job, interval, config) {
             let what = "files are committed when a checkpoint completes";
             self.advise(&path("lake"), what, "set execution.checkpointing.interval at the job");
         }

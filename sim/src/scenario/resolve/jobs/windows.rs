@@ -175,14 +175,16 @@ impl Resolver<'_> {
             let what = format!("`{key}` is of group windows only: no table function fires late");
             self.advise(&at(key), what, "an operator of kind `group-window`");
         } else if config.flag(LATE_FIRE) {
-            if !config.is_set(LATE_FIRE_DELAY) {
+            if self.unread(i, LATE_FIRE_DELAY, config) {
+                // That has been said.
+            } else if !config.is_set(LATE_FIRE_DELAY) {
                 let what = format!("late fire needs `{LATE_FIRE_DELAY}`");
                 self.advise(&at(LATE_FIRE), what, "0 ms fires at every element");
             } else if config.ms(LATE_FIRE_DELAY) > Millis::ZERO {
                 let what = format!("`{LATE_FIRE_DELAY}` above 0 is a timer of processing time: not modelled");
                 self.advise(&at(LATE_FIRE_DELAY), what, "0 ms fires at every element");
             }
-            if config.ms(ALLOW_LATENESS) == Millis::ZERO {
+            if config.ms(ALLOW_LATENESS) == Millis::ZERO && !self.unread(i, ALLOW_LATENESS, config) {
                 let what = format!("late fire needs `{ALLOW_LATENESS}`: the planner demands it");
                 let key = if config.is_set(ALLOW_LATENESS) { ALLOW_LATENESS } else { LATE_FIRE };
                 self.advise(&at(key), what, "for how long behind its end a window takes events");
