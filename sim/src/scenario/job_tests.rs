@@ -426,11 +426,17 @@ fn beside(kind: &str, size: &str, input: &str, topic: &str) -> String {
 fn rows_that_mean_different_things_do_not_stand_in_one_topic() {
     let with = |text: &str| GOOD.replacen("[[jobs.operators]]", text, 1);
     for (text, message) in [
-        (beside("window", "1 h", "others", "cost"), "windows of `others` mean something else"),
-        (beside("sql-window", "1 min", "others", "cost"), "windows of `others` mean something else"),
-        (beside("group-window", "1 min", "others", "cost"), "the changelog of `others` mean something else"),
-        (beside("window", "1 h", "others.late", "cost"), "what is late for `others` mean something else"),
-        (beside("window", "1 h", "assemble", "cost"), "pairs of `assemble` mean something else"),
+        (
+            beside("window", "1 h", "others", "cost"),
+            "`cost` holds windows of `minutes` (of `cost`), not windows of `others`",
+        ),
+        (
+            beside("sql-window", "1 min", "others", "cost"),
+            "`cost` holds windows of `minutes` (of `cost`), not windows of `others`",
+        ),
+        (beside("group-window", "1 min", "others", "cost"), "(of `cost`), not the changelog of `others`"),
+        (beside("window", "1 h", "others.late", "cost"), "(of `cost`), not what is late for `others`"),
+        (beside("window", "1 h", "assemble", "cost"), "(of `cost`), not pairs of `assemble`"),
         (
             beside("window", "1 h", "minutes", "cost"),
             "`more` writes into `cost` what `cost` writes there: each row twice",
@@ -442,6 +448,13 @@ fn rows_that_mean_different_things_do_not_stand_in_one_topic() {
         let own = text.lines().position(|l| l == "name = \"more\"").map(|line| line + 3);
         assert!(own.is_some_and(|line| said.contains(&format!("job.toml:{line}:9: "))), "{said}");
     }
+    // A service that is called is no table of the bill.
+    let table = "[[tables]]\nname = \"t\"\nkey = [\"tenant\"]\n[[jobs]]";
+    let call = "[[jobs.sinks]]\nname = \"table\"\ninput = \"minutes\"\ntable = \"t\"\n\
+                [[jobs.operators]]\nname = \"paid\"\nkind = \"map\"\ninput = \"in\"\n\
+                columns = [\"window_end = usd\", \"tenant\"]\ncall = { to = \"t\" }\n[[jobs.operators]]";
+    let said = refused(&with(call).replacen("[[jobs]]", table, 1));
+    assert!(said.contains("`t` holds windows of `minutes` (of `table`), not rows of `paid`"), "{said}");
     // The same job once more, as one that takes up the work of the first: it does the same to the same.
     let job = &GOOD[GOOD.find("[[jobs]]").unwrap()..GOOD.find("[[faults]]").unwrap()];
     let again = job.replacen("name = \"meter\"", "name = \"again\"", 1);
@@ -449,7 +462,7 @@ fn rows_that_mean_different_things_do_not_stand_in_one_topic() {
     assert!(load_text("job.toml", two.as_bytes(), &[]).is_ok(), "{}", refused(&two));
     let other = again.replacen("size = \"1 min\"", "size = \"2 min\"", 1);
     let said = refused(&GOOD.replacen("[[faults]]", &format!("{other}[[faults]]"), 1));
-    assert!(said.contains("`cost` holds windows of `minutes` (sink `cost`)"), "{said}");
+    assert!(said.contains("windows of `minutes` (of `cost`), not what job `again` makes otherwise"), "{said}");
 }
 
 #[test]
