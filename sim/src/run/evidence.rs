@@ -3,12 +3,13 @@
 use super::Run;
 use super::internal::group_coordinators;
 use crate::judge::{Evidence, Excuse, OperatorAt, Replica};
-use crate::scenario::data::{Job, NodeKind};
+use crate::scenario::data::{Job, JobNode, NodeKind};
 use model::actor::Actor;
 use model::app::ReaderApp;
-use model::base::{BrokerId, Ghost, Offset, ProcessId, Row, TopicPartition};
+use model::base::{BrokerId, Ghost, Millis, Offset, ProcessId, Row, TopicPartition};
 use model::flink::runtime::ids::JobId;
 use model::flink::runtime::job_manager::{JobMaster, JobState};
+use model::flink::runtime::task_manager::TaskManager;
 use model::kafka::broker::node::Node;
 use model::kafka::controller::MetadataImage;
 use model::kafka::log::UnifiedLog;
@@ -117,52 +118,69 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<(String, Option<Excuse>)> {
                 continue;
             }
         }
-        for node in &job.nodes {
-            let NodeKind::Source { topics, config, until, watermarks, .. } = &node.kind else { continue };
-            let committed = config.word("isolation.level") == "read_committed";
-            let splits = || task_managers.iter().flat_map(|t| t.splits()).filter(|(id, _)| *id == JobId(number));
-            // How far each partition is read, and whether there is more.
-            let read = |tp: TopicPartition| {
-                let log = image.and_then(|i| led(run, i, tp)).map(Partition::log)?;
-                let end = if committed { log.last_stable() } else { log.high_watermark() };
-                let at = splits().find(|(_, split)| split.tp == tp).and_then(|(_, split)| split.next);
-                Some(Read { log, at, end, more: left(log, at.unwrap_or(Offset(0)), end, committed) })
-            };
-            let partitions = run.scenario.partitions_of(topics);
-            let aligned = watermarks.filter(|w| w.idle_timeout.is_none() && until.is_none()).and_then(|w| w.alignment);
-            for tp in partitions.iter().copied() {
-                let Some(Read { log, at, end, more }) = read(tp) else { continue };
-                // The task of a bounded source that has given everything is gone, and its splits with it.
-                if !more || until.is_some() && at.is_none() {
-                    continue;
-                }
-                // Another one has nothing left, and is further behind than the drift.
-                let held = aligned
-                    .filter(|_| task_managers.iter().any(|t| t.holds_split(JobId(number), tp)))
-                    .is_some_and(|a| {
-                        let limit = newest(log, at).saturating_sub(a.max_drift.0);
-                        let others = partitions.iter().filter(|other| **other != tp).filter_map(|other| read(*other));
-                        others.filter(|other| !other.more).any(|other| newest(other.log, other.at) < limit)
-                    });
-                let text = format!("job {}: {} of {tp} stands at {at:?} of {end}", job.name, node.name);
-                behind.push((text, held.then_some(Excuse::Aligned)));
-            }
+        for node in job.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Source { .. })) {
+            behind.extend(source_behind(run, image, &task_managers, (job, number), node));
         }
     }
     behind
 }
+/// What a source of a running job has not read to the end.
+fn source_behind(
+    run: &Run,
+    image: Option<&MetadataImage>,
+    task_managers: &[&TaskManager],
+    (job, number): (&Job, u16),
+    node: &JobNode,
+) -> Vec<(String, Option<Excuse>)> {
+    let NodeKind::Source { topics, config, until, watermarks, .. } = &node.kind else { return Vec::new() };
+    let committed = config.word("isolation.level") == "read_committed";
+    let splits = || task_managers.iter().flat_map(|t| t.splits()).filter(|(id, _)| *id == JobId(number));
+    let read: Vec<Read<'_>> = run
+        .scenario
+        .partitions_of(topics)
+        .iter()
+        .filter_map(|tp| {
+            let log = image.and_then(|i| led(run, i, *tp)).map(Partition::log)?;
+            let end = if committed { log.last_stable() } else { log.high_watermark() };
+            let at = splits().find(|(_, split)| split.tp == *tp).and_then(|(_, split)| split.next);
+            Some(Read { tp: *tp, log, at, end, more: left(log, at.unwrap_or(Offset(0)), end, committed) })
+        })
+        .collect();
+    let aligned = watermarks.filter(|w| w.idle_timeout.is_none() && until.is_none()).and_then(|w| w.alignment);
+    let unread = read.iter().filter(|r| r.more);
+    // The task of a bounded source that has given everything is gone, and its splits with it.
+    let behind = unread.filter(|r| until.is_none() || r.at.is_some());
+    let told = behind.map(|r| {
+        let assigned = || task_managers.iter().any(|t| t.holds_split(JobId(number), r.tp));
+        let held = aligned.is_some_and(|a| assigned() && r.is_held(&read, a.max_drift));
+        let text = format!("job {}: {} of {} stands at {:?} of {}", job.name, node.name, r.tp, r.at, r.end);
+        (text, held.then_some(Excuse::Aligned))
+    });
+    told.collect()
+}
 /// How far a source has read a partition.
 struct Read<'a> {
+    tp: TopicPartition,
     log: &'a UnifiedLog,
+    /// Where it stands.
     at: Option<Offset>,
+    /// Where what it may be given ends.
     end: Offset,
+    /// There is something for it in between.
     more: bool,
 }
-/// The newest event time that a source was given of a partition; the least if it was given nothing.
-fn newest(log: &UnifiedLog, at: Option<Offset>) -> i64 {
-    let at = at.unwrap_or(Offset(0));
-    let given = log.entries_from(Offset(0)).take_while(|e| e.base < at);
-    given.flat_map(|e| e.batch.rows.iter().map(|row| row.time.0)).max().unwrap_or(i64::MIN)
+impl Read<'_> {
+    /// The newest event time that was given of it; the least if nothing was.
+    fn newest(&self) -> i64 {
+        let at = self.at.unwrap_or(Offset(0));
+        let given = self.log.entries_from(Offset(0)).take_while(|e| e.base < at);
+        given.flat_map(|e| e.batch.rows.iter().map(|row| row.time.0)).max().unwrap_or(i64::MIN)
+    }
+    /// Alignment holds it back: another partition of `all` has nothing left, and is further behind than the drift.
+    fn is_held(&self, all: &[Read<'_>], max_drift: Millis) -> bool {
+        let limit = self.newest().saturating_sub(max_drift.0);
+        all.iter().filter(|other| other.tp != self.tp && !other.more).any(|other| other.newest() < limit)
+    }
 }
 /// Whether records that a source is to be given stand between two offsets. Its position is the one behind the last that it
 /// was given, whatever markers and aborted records follow (S7).

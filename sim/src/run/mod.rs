@@ -19,6 +19,7 @@ mod plant;
 mod seen;
 mod stage;
 mod stores;
+mod unsent;
 pub mod why;
 
 pub use finish::{Finished, finish};
@@ -29,7 +30,7 @@ pub use stage::Stage;
 pub use why::{Displaced, Explained};
 
 use crate::host::Drive;
-use crate::judge::{Cast, FreshnessLaw, Judge, Markings, ResultLaw, Sent, TopicInfo};
+use crate::judge::{Cast, FreshnessLaw, Judge, Markings, ResultLaw, TopicInfo};
 use crate::scenario::data::{Fault as Planned, Scenario, When};
 use crate::workload::{LineError, Source, instance_of};
 use crate::world::{CrashPoint, Fault, Lifecycle, Recorder, World};
@@ -40,6 +41,7 @@ use model::app::{APP, EPOCH, Planned as Send};
 use model::base::{Addr, Ghost, Nanos, ProcessId, Row, Signal, SimTime, TopicId};
 use model::registry::payload;
 use std::sync::Arc;
+use unsent::Unsent;
 
 /// Rows of one instance that are offered together: those of one millisecond, which is what a Kafka client's clock tells
 /// apart.
@@ -58,8 +60,8 @@ struct Feed {
     first_producer: u16,
     instances: Vec<ProcessId>,
     bundles: Vec<Bundle>,
+    unsent: Unsent,
 }
-
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -139,7 +141,8 @@ impl Run {
             let next = source.next_send()?;
             let bundles = vec![Bundle::default(); instances.len()];
             let count = instances.len() as u16;
-            feeds.push(Feed { source, next, topic: app.topic.0, first_producer, instances, bundles });
+            let (topic, unsent) = (app.topic.0, Unsent::default());
+            feeds.push(Feed { source, next, topic, first_producer, instances, bundles, unsent });
             first_producer += count;
         }
         let faults = FaultEngine::new(scenario, &stage, Vec::new(), streams);
@@ -326,7 +329,8 @@ impl Run {
                 let instance = instance_of(send.key, feed.instances.len());
                 if self.world.is_up(feed.instances[instance]) {
                     let producer = feed.first_producer + instance as u16;
-                    let number = self.seen.judge.ledger.enter(at, TopicId(feed.topic), producer, flags(send));
+                    let flags = feed.unsent.flags(send);
+                    let number = self.seen.judge.ledger.enter(at, TopicId(feed.topic), producer, flags);
                     let ghost = self.seen.shuffle.map_or(Ghost::new(number), |s| s.ghost(number));
                     let row = match topic.schema {
                         Some(schema) if topic.filled => payload::as_filled_avro(send.row(), schema),
@@ -337,6 +341,7 @@ impl Run {
                     feed.bundles[instance].rows.push(Row { ghost, ..row });
                 } else {
                     self.unsent += 1;
+                    feed.unsent.note(send);
                 }
                 next = feed.source.next_send().unwrap_or_else(|error| {
                     self.error.get_or_insert(error);
@@ -489,14 +494,6 @@ impl Drive for Run {
         }
         true
     }
-}
-
-fn flags(send: &Send) -> u8 {
-    let flag = |on, bit| if on { bit } else { 0 };
-    flag(send.poison, Sent::POISON)
-        | flag(send.late_by > Nanos::ZERO, Sent::LATE)
-        | flag(send.held > Nanos::ZERO, Sent::OUT_OF_ORDER)
-        | flag(send.copy_of.is_some(), Sent::RESENT)
 }
 
 /// Times of a fault count from the scenario's time zero.

@@ -19,14 +19,23 @@ pub struct Latencies {
 impl Latencies {
     const MOST: usize = 600_000;
     const TENTH: u64 = 100;
-    fn add(&mut self, sent_ms: u64, now_ms: u64) {
-        let i = (now_ms.saturating_sub(sent_ms) as usize).min(Self::MOST);
-        if self.ages.len() <= i {
-            self.ages.resize(i + 1, 0);
+    /// Takes what was sent at these times, in ms, and is shown at `now_ms`.
+    fn add(&mut self, sent: impl Iterator<Item = u64>, now_ms: u64) {
+        let mut noted = u64::MAX;
+        for sent_ms in sent {
+            let i = (now_ms.saturating_sub(sent_ms) as usize).min(Self::MOST);
+            if self.ages.len() <= i {
+                self.ages.resize(i + 1, 0);
+            }
+            self.ages[i] += 1;
+            // Most rows of a batch are of one tenth.
+            let tenth = sent_ms / Self::TENTH;
+            if tenth != noted {
+                noted = tenth;
+                let last = self.shown.grow(tenth as usize);
+                *last = now_ms.max(*last);
+            }
         }
-        self.ages[i] += 1;
-        let last = self.shown.grow((sent_ms / Self::TENTH) as usize);
-        *last = now_ms.max(*last);
     }
     /// Of how many events.
     pub fn len(&self) -> u64 {
@@ -173,19 +182,18 @@ impl Observer for Seen {
         };
         let now = at.millis().0 as u64;
         let mut ledger = self.judge.ledger.reader();
-        for row in rows {
+        let base = self.event_base;
+        let sent = rows.iter().filter_map(|row| {
             if row.ghost.in_ledger()
                 && let Some(sent) = ledger.get(row.ghost.open() as usize)
             {
-                latencies.add(u64::from(sent.at_ms), now);
-            } else if let Some(base) = self.event_base {
-                // A file's times may be no times of the run.
-                let made = u64::try_from((row.time.0 + 1).wrapping_sub(base)).unwrap_or(0);
-                if made <= now {
-                    latencies.add(made, now);
-                }
+                return Some(u64::from(sent.at_ms));
             }
-        }
+            // A file's times may be no times of the run.
+            let made = u64::try_from((row.time.0 + 1).wrapping_sub(base?)).unwrap_or(0);
+            (made <= now).then_some(made)
+        });
+        latencies.add(sent, now);
     }
     fn died(&mut self, at: SimTime, process: ProcessId) {
         self.judge.died(at, process);
@@ -220,7 +228,7 @@ mod tests {
     #[test]
     fn percentiles_are_ranks() {
         let mut l = Latencies::default();
-        (1..=100).for_each(|ms| l.add(1_000, 1_000 + ms));
+        (1..=100).for_each(|ms| l.add([1_000].into_iter(), 1_000 + ms));
         assert_eq!((l.percentile(500), l.percentile(990), l.percentile(1000)), (50, 99, 100));
         assert_eq!(Latencies::default().percentile(500), 0);
     }
@@ -228,8 +236,8 @@ mod tests {
     #[test]
     fn a_layer_has_caught_up_when_it_has_shown_all_that_was_sent_before() {
         let mut l = Latencies::default();
-        for (sent, shown) in [(100, 5_200), (4_900, 5_100), (5_100, 9_000)] {
-            l.add(sent, shown);
+        for (sent, shown) in [(vec![100], 5_200), (vec![4_950, 4_900, 5_100, 4_800], 5_100), (vec![5_100], 9_000)] {
+            l.add(sent.into_iter(), shown);
         }
         assert_eq!([5_000, 5_200, 6_000].map(|instant| l.caught_up(instant)), [200, 3_800, 3_000]);
         assert_eq!(Latencies::default().caught_up(5_000), 0);

@@ -25,6 +25,12 @@ struct Given {
     /// The TaskManager has said so; until then the request is on its way.
     confirmed: bool,
 }
+impl Given {
+    /// As a TaskManager tells of a slot of its own.
+    fn as_told(slot: Option<JobId>) -> Option<Self> {
+        slot.map(|job| Self { job, confirmed: true })
+    }
+}
 
 /// The ResourceManager's books.
 #[derive(Clone, Debug)]
@@ -48,7 +54,7 @@ impl Resources {
     /// process is gone with that.
     pub fn register(&mut self, id: ResourceId, data: Addr, slots: &[Option<JobId>], now: Millis) {
         let rank = self.random.bits();
-        let slots = slots.iter().map(|slot| slot.map(|job| Given { job, confirmed: true })).collect();
+        let slots = slots.iter().copied().map(Given::as_told).collect();
         self.managers.insert(id, Registered { data, slots, rank });
         self.check(now);
     }
@@ -60,7 +66,7 @@ impl Resources {
         for (mine, theirs) in manager.slots.iter_mut().zip(slots) {
             let right = match (*mine, *theirs) {
                 (Some(Given { confirmed: false, .. }), _) => continue,
-                (_, theirs) => theirs.map(|job| Given { job, confirmed: true }),
+                (_, theirs) => Given::as_told(theirs),
             };
             changed |= *mine != right;
             *mine = right;
