@@ -1,8 +1,8 @@
 //! Serving fetches: reading the partitions of one and holding it until there is enough (`DelayedFetch`).
 
-use super::fetch_session::{FetchContext, FetchSessionCache, Told};
+use super::fetch_session::{FetchContext, FetchSession, FetchSessionCache, Told};
 use super::partitions::Partitions;
-use super::slots::{Slot, SlotSet};
+use super::slots::Slot;
 use crate::base::{Fix, Fixes, LeaderEpoch, Millis, Offset, SmallMap, Stream, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{Isolation, ReadLimit};
@@ -18,17 +18,13 @@ pub struct FetchAnswer {
     pub reply: FetchReply,
 }
 
-/// A partition of a fetch.
+/// A partition of a fetch that goes on with no session.
 #[derive(Clone, Copy, Debug)]
 struct WaitingPartition {
     wanted: FetchPartition,
     slot: Slot,
-    /// Another read may find something: the first one did, or the partition has changed since.
-    news: bool,
-    /// What the asker knows of it, in a session that goes on.
-    told: Option<Told>,
-    /// High watermark when a reader of committed data asked: what it may have seen if it races (KAFKA-9807).
-    high_watermark_seen: Offset,
+    /// As of [`CachedPartition::seen`](super::fetch_session::CachedPartition::seen).
+    seen: Offset,
 }
 
 #[derive(Clone, Debug)]
@@ -38,17 +34,8 @@ struct WaitingFetch {
     min_bytes: u32,
     max_bytes: u32,
     deadline: Millis,
-    partitions: Vec<WaitingPartition>,
-    /// Which partitions those are.
-    members: SlotSet,
-}
-impl WaitingFetch {
-    /// Notes that the partition in `slot` has changed.
-    fn changed(&mut self, slot: Slot) {
-        if self.members.has(slot) {
-            self.partitions.iter_mut().filter(|p| p.slot == slot).for_each(|partition| partition.news = true);
-        }
-    }
+    /// What it wants, if not what its session holds.
+    own: Vec<WaitingPartition>,
 }
 
 /// The fetch requests of a broker: its sessions and those that wait.
@@ -66,18 +53,6 @@ pub struct DelayedFetches {
 struct Room {
     read: Vec<FetchedPartition>,
     tokens: Vec<u64>,
-    /// Of fetches that waited.
-    waited: Vec<(Vec<WaitingPartition>, SlotSet)>,
-}
-impl Room {
-    fn take(&mut self) -> (Vec<WaitingPartition>, SlotSet) {
-        self.waited.pop().unwrap_or_default()
-    }
-    fn give_back(&mut self, mut partitions: Vec<WaitingPartition>, mut members: SlotSet) {
-        partitions.clear();
-        members.clear();
-        self.waited.push((partitions, members));
-    }
 }
 
 impl DelayedFetches {
@@ -121,47 +96,68 @@ impl DelayedFetches {
             Fetcher::Follower { .. } => request.max_bytes,
             Fetcher::Consumer { .. } => request.max_bytes.min(Self::MAX_BYTES),
         };
-        let committed = fetcher.isolation() == Isolation::Committed;
-        let (mut waiting, mut members) = self.room.take();
-        let context = self.sessions.begin(request, |wanted, slot, told| {
-            let seen = if committed { partitions.get(wanted.tp) } else { None };
-            let high_watermark_seen = seen.map_or(Offset::UNKNOWN, |p| p.log().high_watermark());
-            members.insert(slot);
-            waiting.push(WaitingPartition { wanted, slot, news: true, told, high_watermark_seen });
-        });
-        let read = &mut self.room.read;
-        read_partitions(&mut waiting, fetcher, max_bytes, true, partitions, cx, read);
+        let context = self.sessions.begin(request, partitions, cx.now);
+        let own = if let FetchContext::Incremental { .. } | FetchContext::Error(_) = context {
+            Vec::new()
+        } else {
+            let mut own = |wanted: &FetchPartition| {
+                let slot = self.sessions.give_slot(wanted.tp);
+                WaitingPartition { wanted: *wanted, slot, seen: Offset::UNKNOWN }
+            };
+            request.partitions.iter().map(&mut own).collect()
+        };
         let min_bytes = request.min_bytes.min(max_bytes);
+        let deadline = cx.now + request.max_wait;
+        let mut fetch = WaitingFetch { fetcher, context, min_bytes, max_bytes, deadline, own };
+        self.read(&mut fetch, true, partitions, cx);
+        let read = &mut self.room.read;
         let bytes: u64 = read.iter().map(|p| u64::from(p.bytes)).sum();
+        let wants_nothing = fetch.own.is_empty() && !matches!(context, FetchContext::Incremental { .. });
         let at_once = request.max_wait <= Millis::ZERO
-            || waiting.is_empty()
+            || wants_nothing
             || bytes >= u64::from(min_bytes)
             || read.iter().any(|p| !p.error.is_ok() || p.diverging.is_some());
         if at_once {
-            return Some(self.reply(context, waiting, members));
+            return Some(self.reply(fetch));
         }
         read.clear();
-        let deadline = cx.now + request.max_wait;
-        let fetch = WaitingFetch { fetcher, context, min_bytes, max_bytes, deadline, partitions: waiting, members };
         // Where a follower's read gave nothing and told nothing, its log ends with the leader's, in every partition.
         let at_ends = bytes == 0 && matches!(fetcher, Fetcher::Follower { .. });
-        if !at_ends && self.is_complete(&fetch, |_| true, partitions) {
+        if !at_ends && self.is_complete(&fetch, partitions) {
             return Some(self.answer(fetch, partitions, cx));
         }
         self.waiting.insert(token, fetch);
         None
     }
 
+    /// Reads what a fetch wants, as far as there may be something.
+    fn read(&mut self, fetch: &mut WaitingFetch, update: bool, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) {
+        let mut reading = Reading::new(fetch.fetcher, fetch.max_bytes, update, &mut self.room.read);
+        if let Some(FetchSession { partitions: mine, awake, .. }) = self.sessions.session_mut(fetch.context) {
+            for p in mine.iter_mut() {
+                if awake.has(p.slot) && reading.one(&p.wanted, &mut p.seen, Some(p.told), partitions, cx) {
+                    awake.remove(p.slot);
+                }
+            }
+            return;
+        }
+        for p in &mut fetch.own {
+            reading.one(&p.wanted, &mut p.seen, None, partitions, cx);
+        }
+    }
+
     /// Makes the answer of what was read.
-    fn reply(&mut self, context: FetchContext, waiting: Vec<WaitingPartition>, members: SlotSet) -> FetchReply {
+    fn reply(&mut self, fetch: WaitingFetch) -> FetchReply {
+        let follower = match fetch.fetcher {
+            Fetcher::Follower { replica, .. } => Some(replica),
+            Fetcher::Consumer { .. } => None,
+        };
         // A session that exists knows what is wanted of it.
-        let of_full = match context {
-            FetchContext::Full => waiting.iter().map(|p| p.wanted).collect(),
+        let of_full = match fetch.context {
+            FetchContext::Full => fetch.own.iter().map(|p| p.wanted).collect(),
             _ => Vec::new(),
         };
-        let reply = self.sessions.finish(context, &of_full, &mut self.room.read);
-        self.room.give_back(waiting, members);
-        reply
+        self.sessions.finish(fetch.context, &of_full, follower, &mut self.room.read)
     }
 
     /// Looks at the fetches that wait for partitions whose log end, high watermark or role has changed, for one partition
@@ -173,19 +169,22 @@ impl DelayedFetches {
         cx: &mut PartitionCx<'_>,
         answers: &mut Vec<FetchAnswer>,
     ) {
-        // All are noted before the first is looked at: an answer holds what is there.
+        // All are awake before the first is looked at: an answer holds what is there.
         for tp in changed {
-            let Some(slot) = self.sessions.slot(*tp) else { continue };
-            self.waiting.values_mut().for_each(|fetch| fetch.changed(slot));
+            if let Some(slot) = self.sessions.slot(*tp) {
+                self.sessions.wake(slot, partitions);
+            }
         }
         let mut tokens = std::mem::take(&mut self.room.tokens);
         for tp in changed {
             let Some(slot) = self.sessions.slot(*tp) else { continue };
-            tokens.extend(self.waiting.iter().filter(|(_, fetch)| fetch.members.has(slot)).map(|(token, _)| token));
+            let waits = |fetch: &WaitingFetch| match self.sessions.session(fetch.context) {
+                Some(session) => session.has(slot),
+                None => fetch.own.iter().any(|p| p.slot == slot),
+            };
+            tokens.extend(self.waiting.iter().filter(|(_, fetch)| waits(fetch)).map(|(token, _)| token));
             for token in tokens.drain(..) {
-                // Where nothing has changed it is as the first read left it.
-                let complete = |fetch| self.is_complete(fetch, |partition| partition.news, partitions);
-                if self.waiting.get(token).is_some_and(complete) {
+                if self.waiting.get(token).is_some_and(|fetch| self.is_complete(fetch, partitions)) {
                     self.finish(token, partitions, cx, answers);
                 }
             }
@@ -193,10 +192,10 @@ impl DelayedFetches {
         self.room.tokens = tokens;
     }
 
-    /// Metadata has been applied, or something else was done to partitions of which [`check`](Self::check) is not told: what
-    /// waits is read whole when it is answered.
-    pub fn all_may_have_changed(&mut self) {
-        self.waiting.values_mut().flat_map(|fetch| &mut fetch.partitions).for_each(|partition| partition.news = true);
+    /// Metadata has been applied, ISRs are about to be looked at or have changed, or something else is done to partitions of
+    /// which [`check`](Self::check) is not told: sessions say what they had not told yet, and look at everything again.
+    pub fn all_may_change(&mut self, partitions: &mut Partitions) {
+        self.sessions.wake_all(partitions);
     }
 
     /// Answers the fetches whose wait is over.
@@ -213,9 +212,7 @@ impl DelayedFetches {
 
     /// The connection of a waiting fetch is gone.
     pub fn cancel(&mut self, token: u64) {
-        if let Some(WaitingFetch { partitions, members, .. }) = self.waiting.remove(token) {
-            self.room.give_back(partitions, members);
-        }
+        self.waiting.remove(token);
     }
 
     fn finish(
@@ -231,43 +228,49 @@ impl DelayedFetches {
     }
 
     /// Reads again; a follower's position is not taken over a second time.
-    fn answer(&mut self, fetch: WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
-        let WaitingFetch { fetcher, context, max_bytes, partitions: mut waiting, members, .. } = fetch;
-        read_partitions(&mut waiting, fetcher, max_bytes, false, partitions, cx, &mut self.room.read);
-        self.reply(context, waiting, members)
+    fn answer(&mut self, mut fetch: WaitingFetch, partitions: &mut Partitions, cx: &mut PartitionCx<'_>) -> FetchReply {
+        self.read(&mut fetch, false, partitions, cx);
+        self.reply(fetch)
     }
 
     /// `DelayedFetch.tryComplete`: enough bytes below the bound of the fetcher's isolation, or something that the asker has
     /// to know. A follower waits for the log end, so that a high watermark that moves does not wake it (R-13, KAFKA-9731).
-    /// Only `these` partitions are looked at.
-    fn is_complete(
+    /// Where nothing has changed it is as the last read left it.
+    fn is_complete(&self, fetch: &WaitingFetch, partitions: &mut Partitions) -> bool {
+        let mut bytes = 0u64;
+        let mut enough = |wanted, seen| match self.waits_for(fetch, wanted, seen, partitions) {
+            Some(available) => {
+                bytes += available;
+                false
+            }
+            None => true,
+        };
+        let told = match self.sessions.session(fetch.context) {
+            Some(session) => session.awake().any(|p| enough(&p.wanted, p.seen)),
+            None => fetch.own.iter().any(|p| enough(&p.wanted, p.seen)),
+        };
+        told || bytes >= u64::from(fetch.min_bytes)
+    }
+    /// How many bytes a partition has for a fetch that waits; `None` where it has something that the asker must know.
+    fn waits_for(
         &self,
         fetch: &WaitingFetch,
-        these: impl Fn(&WaitingPartition) -> bool,
+        wanted: &FetchPartition,
+        seen: Offset,
         partitions: &mut Partitions,
-    ) -> bool {
+    ) -> Option<u64> {
         let isolation = fetch.fetcher.isolation();
-        let mut bytes = 0u64;
-        for WaitingPartition { wanted, high_watermark_seen, .. } in fetch.partitions.iter().filter(|p| these(p)) {
-            let Ok(partition) = partitions.get_or_error(wanted.tp) else { return true };
-            let epoch = partition.check_leader_epoch(wanted.leader_epoch);
-            let refused = epoch == Err(ErrorCode::FencedLeaderEpoch);
-            if refused || (fetch.fetcher.leader_only() && !partition.is_leader()) {
-                return true;
-            }
-            let bound = self.bound(partition, isolation, *high_watermark_seen);
-            if wanted.offset > bound {
-                // The leader's log was cut, or the reader is ahead of this leader's high watermark.
-                return true;
-            }
-            if wanted.offset < bound {
-                bytes += available(partition, wanted, isolation, bound, fetch.min_bytes);
-            }
-            if diverges(partition, wanted, self.fixes) {
-                return true;
-            }
+        let partition = partitions.get_or_error(wanted.tp).ok()?;
+        let refused = partition.check_leader_epoch(wanted.leader_epoch) == Err(ErrorCode::FencedLeaderEpoch);
+        if refused || (fetch.fetcher.leader_only() && !partition.is_leader()) {
+            return None;
         }
-        bytes >= u64::from(fetch.min_bytes)
+        let bound = self.bound(partition, isolation, seen);
+        if wanted.offset > bound || diverges(partition, wanted, self.fixes) {
+            // The leader's log was cut, or the reader is ahead of this leader's high watermark.
+            return None;
+        }
+        Some(if wanted.offset < bound { available(partition, wanted, isolation, bound, fetch.min_bytes) } else { 0 })
     }
 
     /// Upper bound of a read.
@@ -318,43 +321,55 @@ fn diverges(partition: &Partition, wanted: &FetchPartition, fixes: Fixes) -> boo
     }
 }
 
-/// reads the partitions in order; the budget shrinks, and until the first partition with data a read returns at
-/// least one batch, however large (`ReplicaManager.readFromLog`). Into `read`, which is empty; what is no news in a session
-/// that goes on is left out. Partitions without news are not read again, and what a read finds of each is noted.
-fn read_partitions(
-    waiting: &mut [WaitingPartition],
+/// reads partitions in order; the budget shrinks, and until the first partition with data a read returns at least one
+/// batch, however large (`ReplicaManager.readFromLog`). What is no news in a session that goes on is left out.
+struct Reading<'r> {
     fetcher: Fetcher,
-    max_bytes: u32,
+    budget: u32,
+    min_one: bool,
+    /// A follower's position is taken over.
     update: bool,
-    partitions: &mut Partitions,
-    cx: &mut PartitionCx<'_>,
-    read: &mut Vec<FetchedPartition>,
-) {
-    let mut budget = max_bytes;
-    let mut min_one = true;
-    for WaitingPartition { wanted, news, told, high_watermark_seen, .. } in waiting.iter_mut().filter(|p| p.news) {
-        let limit = ReadLimit {
-            max_bytes: wanted.max_bytes.min(budget),
-            min_one,
-            high_watermark_seen: Some(*high_watermark_seen),
-        };
+    read: &'r mut Vec<FetchedPartition>,
+}
+impl<'r> Reading<'r> {
+    fn new(fetcher: Fetcher, max_bytes: u32, update: bool, read: &'r mut Vec<FetchedPartition>) -> Self {
+        Self { fetcher, budget: max_bytes, min_one: true, update, read }
+    }
+    /// Reads one; whether it is quiet from now on.
+    fn one(
+        &mut self,
+        wanted: &FetchPartition,
+        seen: &mut Offset,
+        told: Option<Told>,
+        partitions: &mut Partitions,
+        cx: &mut PartitionCx<'_>,
+    ) -> bool {
         let partition = match partitions.get_or_error(wanted.tp) {
             Ok(partition) => partition,
             Err(error) => {
-                read.push(FetchedPartition::failed(wanted.tp, error));
-                continue;
+                self.read.push(FetchedPartition::failed(wanted.tp, error));
+                return false;
             }
         };
-        // Most partitions of a fetch have nothing for it.
-        if let Some(state) = partition.fetch_at_end(wanted, fetcher, update, cx) {
-            let tells = Told { high_watermark: state.high_watermark, log_start: state.log_start };
-            *news = *told != Some(tells);
-            if *news {
-                read.push(state.into_fetched(wanted.tp));
-            }
-            continue;
+        if self.update {
+            let committed = self.fetcher.isolation() == Isolation::Committed;
+            *seen = if committed { partition.log().high_watermark() } else { Offset::UNKNOWN };
         }
-        let mut answer = match partition.fetch(wanted, fetcher, &limit, update, cx) {
+        // Most partitions of a fetch have nothing for it.
+        if let Some(state) = partition.fetch_at_end(wanted, self.fetcher, self.update, cx) {
+            let tells = Told { high_watermark: state.high_watermark, log_start: state.log_start };
+            if told != Some(tells) {
+                self.read.push(state.into_fetched(wanted.tp));
+                return false;
+            }
+            return partition.is_quiet(self.fetcher);
+        }
+        let limit = ReadLimit {
+            max_bytes: wanted.max_bytes.min(self.budget),
+            min_one: self.min_one,
+            high_watermark_seen: Some(*seen),
+        };
+        let mut answer = match partition.fetch(wanted, self.fetcher, &limit, self.update, cx) {
             Ok(read) => read.into_fetched(partition),
             Err(error) => partition.fetch_error(error),
         };
@@ -362,9 +377,10 @@ fn read_partitions(
         if answer.entries.is_empty() {
             answer.bytes = 0;
         }
-        min_one &= answer.bytes == 0;
-        budget = budget.saturating_sub(answer.bytes);
-        read.push(answer);
+        self.min_one &= answer.bytes == 0;
+        self.budget = self.budget.saturating_sub(answer.bytes);
+        self.read.push(answer);
+        false
     }
 }
 

@@ -173,7 +173,7 @@ impl ReplicaManager {
     /// The partitions held, for what is no matter of replication: opening logs, settings of topics, names that metadata
     /// knows.
     pub fn partitions_mut(&mut self) -> &mut Partitions {
-        self.fetches.all_may_have_changed();
+        self.all_may_change();
         &mut self.partitions
     }
     /// The fetchers, by source broker.
@@ -288,6 +288,7 @@ impl ReplicaManager {
         answers: &[AlterPartitionAnswer],
         out: &mut Vec<ReplicaOutput>,
     ) {
+        self.all_may_change();
         for (asked, answer) in self.alter.on_answer(now, error, answers) {
             self.on_partition(now, asked.tp, |p, cx| p.on_alter_answer(&asked, &answer, cx));
         }
@@ -317,6 +318,11 @@ impl ReplicaManager {
     }
 
     // ---- inside
+
+    /// Before something is done to partitions, or looked at in them, of which waiting fetches are not told by itself.
+    fn all_may_change(&mut self) {
+        self.fetches.all_may_change(&mut self.partitions);
+    }
 
     fn held(&self) -> Vec<TopicPartition> {
         self.partitions.iter().map(Partition::tp).collect()

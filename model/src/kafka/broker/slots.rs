@@ -50,6 +50,14 @@ impl SlotSet {
         let (word, bit) = Self::place(slot);
         self.0.get(word).is_some_and(|w| w & bit != 0)
     }
+    /// Takes `slot` out.
+    #[inline]
+    pub fn remove(&mut self, slot: Slot) {
+        let (word, bit) = Self::place(slot);
+        if let Some(word) = self.0.get_mut(word) {
+            *word &= !bit;
+        }
+    }
     /// Leaves nothing in it.
     pub fn clear(&mut self) {
         self.0.clear();
@@ -78,7 +86,9 @@ mod tests {
         }
         let members: Vec<_> = given.iter().enumerate().filter(|(_, slot)| set.has(**slot)).map(|(i, _)| i).collect();
         assert_eq!(members, (0..70).step_by(3).collect::<Vec<_>>());
+        set.remove(given[69]);
+        assert!(!set.has(given[69]) && set.has(given[66]));
         set.clear();
-        assert!(!set.has(given[69]));
+        assert!(!set.has(given[66]));
     }
 }

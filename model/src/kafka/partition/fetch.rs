@@ -1,7 +1,7 @@
 //! Reading from a partition: followers, consumers, end offsets (kafka.md L-10, L-13, R-1, R-14, R-15, X-1).
 
-use super::{FollowerFetch, Partition, PartitionCx};
-use crate::base::{BrokerEpoch, BrokerId, Fix, LeaderEpoch, Offset, TopicPartition};
+use super::{FollowerFetch, IsrState, Partition, PartitionCx};
+use crate::base::{BrokerEpoch, BrokerId, Fix, LeaderEpoch, Millis, Offset, TopicPartition};
 use crate::kafka::ErrorCode;
 use crate::kafka::log::{AbortedTxn, Entry, Isolation, ReadLimit};
 use crate::kafka::messages::{FetchPartition, FetchedPartition, OffsetSpec};
@@ -174,6 +174,25 @@ impl Partition {
             }
         }
         Some(state)
+    }
+
+    /// Whether another fetch like the one that found nothing at the log's end finds and does nothing new until something changes
+    /// here: but that a follower has stood there then ([`Self::follower_stood_at_end`]).
+    pub fn is_quiet(&self, fetcher: Fetcher) -> bool {
+        match fetcher {
+            // One that is not in the ISR may join it by any fetch.
+            Fetcher::Follower { replica, .. } => matches!(self.isr, IsrState::Committed(isr) if isr.has(replica)),
+            Fetcher::Consumer { isolation, .. } => match isolation {
+                Isolation::Committed => self.log.last_stable() == self.log.end(),
+                _ => self.log.high_watermark() == self.log.end(),
+            },
+        }
+    }
+    /// A follower has fetched from the log's end at `at`, and nothing has changed since the fetch before.
+    pub fn follower_stood_at_end(&mut self, replica: BrokerId, at: Millis) {
+        if let Some(r) = self.replicas.iter_mut().find(|r| r.id == replica) {
+            r.stood_at_end(at);
+        }
     }
 
     /// The answer for a partition that could not be read; names the new leader where the error says that it moved (KIP-951).

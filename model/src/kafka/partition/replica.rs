@@ -64,6 +64,14 @@ impl Replica {
         self.broker_epoch = Some(fetch.broker_epoch);
     }
 
+    /// R-2 for a fetch at `at` like the one before, from the leader's end: only the times are new. An older one says nothing.
+    pub fn stood_at_end(&mut self, at: Millis) {
+        if at > self.last_fetch {
+            self.last_caught_up = self.last_caught_up.max(at);
+            self.last_fetch = at;
+        }
+    }
+
     /// a leader epoch begins. A broker that was not leader before knows nothing of its followers; one that stays
     /// leader keeps their log ends and sets only the times anew (`Replica.resetReplicaState`).
     pub fn reset(&mut self, now: Millis, leader_end: Offset, new_leader: bool, in_isr: bool) {
@@ -108,6 +116,18 @@ mod tests {
         assert_eq!(r.last_caught_up, Millis(1_000));
         r.fetched(fetch(9, 9, 3_000));
         assert_eq!(r.last_caught_up, Millis(3_000));
+    }
+
+    #[test]
+    fn having_stood_at_the_end_is_the_same_fetch_again() {
+        let mut fetched = Replica::unknown(BrokerId(2));
+        fetched.fetched(fetch(5, 5, 1_000));
+        let mut stood = fetched;
+        fetched.fetched(fetch(5, 5, 2_000));
+        stood.stood_at_end(Millis(2_000));
+        assert_eq!(stood, fetched);
+        stood.stood_at_end(Millis(1_500));
+        assert_eq!(stood, fetched, "what an older session still had to tell");
     }
 
     #[test]

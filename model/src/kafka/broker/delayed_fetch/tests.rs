@@ -183,7 +183,7 @@ fn a_session_is_told_of_a_new_leader_epoch_when_its_wait_is_over() {
         assert!(l.fetch(token, &next(epoch)).is_none());
         if led_anew {
             l.lead(1, 1, 2);
-            l.fetches.all_may_have_changed();
+            l.call(|partitions, fetches, _| fetches.all_may_change(partitions));
         }
         l.now = l.now + Millis(500);
         let answers = l.call(|partitions, fetches, cx| fetches.expire(partitions, cx));

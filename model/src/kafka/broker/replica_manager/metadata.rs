@@ -32,6 +32,7 @@ impl ReplicaManager {
 
     /// The metadata cache is replaced: what is known of the brokers is new at once, before any partition follows.
     pub fn publish(&mut self, brokers: BrokerTable) {
+        self.all_may_change();
         self.brokers = brokers;
     }
     /// Makes the replica of a partition on an empty log, if there is none (`getOrCreatePartition`).
@@ -54,9 +55,9 @@ impl ReplicaManager {
             isr: Default::default(),
             replicas: &[],
         };
+        self.all_may_change();
         self.on_partition(now, tp, |p, cx| p.make_follower(&nobody, cx));
         self.partitions.remove(tp);
-        self.fetches.all_may_have_changed();
         self.timers.forget(tp);
         self.settle(now, out);
     }
@@ -78,7 +79,7 @@ impl ReplicaManager {
         out: &mut Vec<ReplicaOutput>,
     ) {
         // A leader that stays one under a new epoch wakes nobody.
-        self.fetches.all_may_have_changed();
+        self.all_may_change();
         self.on_partition(now, tp, |p, cx| p.make_leader(metadata, cx));
         self.settle(now, out);
     }
@@ -91,7 +92,7 @@ impl ReplicaManager {
         changed: &[(TopicPartition, PartitionMetadata<'_>)],
         out: &mut Vec<ReplicaOutput>,
     ) {
-        self.fetches.all_may_have_changed();
+        self.all_may_change();
         let mut start = Vec::new();
         for (tp, metadata) in changed {
             let Some(new_epoch) = self.on_partition(now, *tp, |p, cx| p.make_follower(metadata, cx)) else { continue };

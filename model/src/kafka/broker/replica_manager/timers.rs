@@ -63,6 +63,7 @@ impl ReplicaManager {
     /// Does the periodic work that is due. `wall`: the clock of the records' time stamps.
     pub fn run_timers(&mut self, now: Millis, wall: Millis, out: &mut Vec<ReplicaOutput>) {
         if self.timers.isr_check.due(now) {
+            self.all_may_change();
             for tp in self.held() {
                 if self.partitions.get(tp).is_some_and(|p| p.is_leader()) {
                     self.on_partition(now, tp, |p, cx| p.maybe_shrink_isr(cx));
