@@ -158,7 +158,8 @@ fn a_group_window_hands_on_a_changelog_and_fires_late_for_as_long_as_the_job_say
         (window, named, scenario.readers[0].reads)
     };
     let (window, named, reads) = of(&changelog());
-    assert_eq!((window.size, window.late_fire), (Millis(60_000), Some(Millis(180_000))));
+    let tumble = Assigner::Tumbling { size: 60_000, offset: 0 };
+    assert_eq!((window.assigner, window.late_fire), (tumble, Some(Millis(180_000))));
     assert_eq!(named, ["window_end", "tenant", "usd", "op"]);
     assert_eq!(reads, Reading::IgnoresRetractions);
     let (window, named, _) = of(&changelog().replacen("sum = \"usd\"\n", "", 1));
@@ -166,13 +167,18 @@ fn a_group_window_hands_on_a_changelog_and_fires_late_for_as_long_as_the_job_say
     // L2: the lateness counts with late fire only.
     let (window, ..) = of(&changelog().replacen("enabled = true", "enabled = false", 1));
     assert_eq!((window.late_fire, window.lateness()), (None, Millis::ZERO));
+    let (window, ..) = of(&changelog().replacen("size = \"1 min\"", "size = \"1 min\"\nslide = \"25 s\"", 1));
+    assert_eq!(window.assigner, Assigner::Sliding { size: 60_000, slide: 25_000, offset: 0 });
+    let without = changelog().replacen("enabled = true", "enabled = false", 1);
+    let (window, ..) = of(&without.replacen("size = \"1 min\"", "gap = \"1 min\"", 1));
+    assert_eq!(window.assigner, Assigner::Session { gap: 60_000 });
 }
 
 #[test]
 fn what_flink_refuses_of_late_fire_is_said() {
     let changes = [
         ("size = \"1 min\"", "gap = \"1 min\"", "SESSION has no late fire: the planner refuses it"),
-        ("size = \"1 min\"", "size = \"1 min\"\nslide = \"10 s\"", "no `slide`"),
+        ("size = \"1 min\"", "size = \"1 min\"\nstep = \"10 s\"", "no `step`"),
         ("size = \"1 min\"\n", "", "`minutes` has no window"),
         ("config.table.exec.emit.allow-lateness = \"3 min\"\n", "", "late fire needs `table.exec.emit.allow-lateness`"),
         ("allow-lateness = \"3 min\"", "allow-lateness = \"0 ms\"", "late fire needs `table.exec.emit.allow-lateness`"),

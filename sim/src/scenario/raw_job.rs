@@ -203,10 +203,11 @@ pub enum OperatorKind {
     /// Keyed: an aggregate over one of SQL's window table functions: TUMBLE (`size`), HOP (`size`, `slide`), CUMULATE (`size`,
     /// `step`) or SESSION (`gap`), with a sum and a count. What is late is dropped.
     SqlWindow,
-    /// Keyed: `GROUP BY TUMBLE(...)` of older SQL (`size`), with a sum, or a count if no `sum` is given. What it hands on is a
-    /// changelog whose column `op` says what a row does: 0 inserts, 1 takes back before an update, 2 puts in after it. With
-    /// `table.exec.emit.late-fire.enabled` at the job an event that comes late updates its window, for as long as
-    /// `table.exec.emit.allow-lateness`; else it is dropped.
+    /// Keyed: `GROUP BY TUMBLE(...)` (`size`), `HOP(...)` (`size`, `slide`) or `SESSION(...)` (`gap`) of older SQL, with a sum,
+    /// or a count if no `sum` is given. What it hands on is a changelog whose column `op` says what a row does: 0 inserts, 1
+    /// takes back before an update, 2 puts in after it. With `table.exec.emit.late-fire.enabled` at the job, which sessions do
+    /// not have, an event that comes late updates its window, for as long as `table.exec.emit.allow-lateness`; else it is
+    /// dropped.
     GroupWindow,
     /// `WHERE window_end - INTERVAL '0.001' SECOND <= CURRENT_WATERMARK(rowtime)`: hands on rows whose tumbling window of
     /// `size` is over; without `size`, rows that are not later than the watermark. Before the first watermark, none.

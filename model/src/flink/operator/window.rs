@@ -1,6 +1,7 @@
 //! The window operator of the DataStream API (`WindowOperator`, `EventTimeTrigger`, `MergingWindowSet`). Rules W1 to W8.
 
 use super::assigner::{Assigner, Window};
+use super::panes::Panes;
 use crate::base::{Fix, Fixes};
 use crate::flink::timers::{TimerState, Timers};
 use std::collections::BTreeMap;
@@ -57,7 +58,9 @@ impl<K, A> WindowState<K, A> {
 pub struct WindowOperator<K, A> {
     assigner: Assigner,
     lateness: i64,
+    /// By window; by pane, where windows share panes.
     windows: BTreeMap<K, BTreeMap<Window, A>>,
+    panes: Option<Panes>,
     timers: Timers<(K, Window)>,
     fixes: Fixes,
 }
@@ -65,7 +68,7 @@ pub struct WindowOperator<K, A> {
 impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
     /// An operator that starts fresh; `lateness` is `allowedLateness` in milliseconds.
     pub fn new(assigner: Assigner, lateness: i64, fixes: Fixes) -> Self {
-        Self { assigner, lateness, windows: BTreeMap::new(), timers: Timers::default(), fixes }
+        Self { assigner, lateness, windows: BTreeMap::new(), panes: None, timers: Timers::default(), fixes }
     }
     /// An operator restored from the snapshots of its predecessors, as far as the keys are its own. Until a watermark comes
     /// nothing is late: an event of a window that had fired opens it anew.
@@ -87,6 +90,13 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
             operator.windows.entry(key.clone()).or_default().insert(*window, content.clone());
         }
         operator
+    }
+    /// The same operator as older SQL's group windows have it: windows that overlap keep what they hold in panes that they
+    /// share (`PanedWindowProcessFunction`). It differs from windows of their own after a restore: a window that was over and
+    /// opens again holds what its panes still hold for later windows.
+    pub fn in_panes(mut self) -> Self {
+        self.panes = Panes::of(self.assigner);
+        self
     }
     /// The snapshot.
     pub fn snapshot(&self) -> WindowState<K, A> {
@@ -111,7 +121,7 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
     }
     /// An event.
     pub fn element(&mut self, key: &K, timestamp: i64, value: &A::Value, out: &mut Vec<Pane<K, A>>) -> Late {
-        let mut taken = false;
+        let mut taken = self.into_pane(key, timestamp, value);
         let assigner = self.assigner;
         for window in assigner.windows(timestamp) {
             let window = if assigner.merging() { self.merge(key, window) } else { window };
@@ -122,16 +132,56 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
                 continue;
             }
             taken = true;
-            let content = self.windows.entry(key.clone()).or_default().entry(window).or_default();
-            content.add(value);
+            if self.panes.is_none() {
+                self.windows.entry(key.clone()).or_default().entry(window).or_default().add(value);
+            }
             if window.max_timestamp() <= self.timers.watermark() {
-                out.push(Pane { key: key.clone(), window, content: content.clone() });
+                let content = self.content(key, window).unwrap_or_default();
+                out.push(Pane { key: key.clone(), window, content });
             } else {
                 self.timers.register_event((key.clone(), window), window.max_timestamp());
             }
             self.register_cleanup(key, window);
         }
         Late(!taken && timestamp.saturating_add(self.lateness) <= self.timers.watermark())
+    }
+    /// Into the pane that it belongs to, unless the last window of that is late; false without panes.
+    fn into_pane(&mut self, key: &K, timestamp: i64, value: &A::Value) -> bool {
+        let Some(panes) = self.panes else { return false };
+        let pane = panes.pane(timestamp);
+        let taken = !self.is_late(panes.last_window(pane));
+        if taken {
+            self.windows.entry(key.clone()).or_default().entry(pane).or_default().add(value);
+        }
+        taken
+    }
+    /// What a window holds: none if nothing.
+    fn content(&self, key: &K, window: Window) -> Option<A> {
+        let held = self.windows.get(key)?;
+        let Some(panes) = self.panes else { return held.get(&window).cloned() };
+        let mut parts = panes.split(window).filter_map(|pane| held.get(&pane)).cloned();
+        let first = parts.next()?;
+        Some(parts.fold(first, |mut all, part| {
+            all.merge(part);
+            all
+        }))
+    }
+    /// The time of a window is up: gives what went with it, if that is all its own.
+    fn clean(&mut self, key: &K, window: Window) -> Option<A> {
+        let held = self.windows.get_mut(key)?;
+        let gone = match self.panes {
+            None => held.remove(&window),
+            Some(panes) => {
+                // A pane goes with the last window that it is in.
+                let over = panes.split(window).filter(|pane| panes.last_window(*pane) == window);
+                over.for_each(|pane| drop(held.remove(&pane)));
+                None
+            }
+        };
+        if held.is_empty() {
+            self.windows.remove(key);
+        }
+        gone
     }
     fn register_cleanup(&mut self, key: &K, window: Window) {
         let at = self.cleanup(window);
@@ -167,17 +217,12 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
     pub fn watermark(&mut self, watermark: i64, out: &mut Vec<Pane<K, A>>) {
         self.timers.advance(watermark);
         while let Some((at, (key, window))) = self.timers.pop_event() {
-            let Some(windows) = self.windows.get_mut(&key) else { continue };
             let fires = at == window.max_timestamp();
-            let content = if at == window.max_timestamp().saturating_add(self.lateness) {
-                windows.remove(&window).filter(|_| fires)
-            } else {
-                windows.get(&window).filter(|_| fires).cloned()
-            };
-            if windows.is_empty() {
-                self.windows.remove(&key);
-            }
-            out.extend(content.map(|content| Pane { key, window, content }));
+            let ends = at == window.max_timestamp().saturating_add(self.lateness);
+            // What a window has for itself is handed on without a copy when it goes.
+            let before = if fires && (!ends || self.panes.is_some()) { self.content(&key, window) } else { None };
+            let gone = if ends { self.clean(&key, window).filter(|_| fires) } else { None };
+            out.extend(before.or(gone).map(|content| Pane { key, window, content }));
         }
     }
 }
@@ -210,6 +255,36 @@ mod tests {
         assert_eq!(restored.element(&1, 6, &(), &mut out), Late(false));
         restored.watermark(9, &mut out);
         assert_eq!(out.iter().map(|p| p.content.0).collect::<Vec<_>>(), [1, 1]);
+    }
+
+    #[test]
+    fn windows_in_panes_fire_as_windows_of_their_own_and_open_again_with_what_later_ones_still_hold() {
+        const HOPPING: Assigner = Assigner::Sliding { size: 10, slide: 5, offset: 0 };
+        let counts = |out: &[Pane<u8, Count>]| out.iter().map(|p| (p.window.end, p.content.0)).collect::<Vec<_>>();
+        let mut again = Vec::new();
+        for paned in [false, true] {
+            let build = |operator: WindowOperator<u8, Count>| if paned { operator.in_panes() } else { operator };
+            let mut operator = build(WindowOperator::new(HOPPING, 0, Fixes::ALL));
+            let mut out = Vec::new();
+            for at in [3, 7, 8, 11] {
+                assert_eq!(operator.element(&1, at, &(), &mut out), Late(false));
+            }
+            operator.watermark(9, &mut out);
+            assert_eq!(operator.element(&1, 2, &(), &mut out), Late(true), "in no window that is open");
+            assert_eq!(operator.element(&1, 6, &(), &mut out), Late(false));
+            operator.watermark(11, &mut out);
+            let state = operator.snapshot();
+            operator.watermark(30, &mut out);
+            assert_eq!(counts(&out), [(5, 1), (10, 3), (15, 4), (20, 1)], "in panes: {paned}");
+            assert_eq!(operator.contents().count(), 0);
+            let mut operator = build(WindowOperator::restore(HOPPING, 0, &[state], |_| true, Fixes::ALL));
+            let mut out = Vec::new();
+            operator.element(&1, 9, &(), &mut out);
+            operator.watermark(30, &mut out);
+            again.push(counts(&out));
+        }
+        // 7, 8 and 6 still stand in the pane of 5 to 10, which the window up to 15 has too.
+        assert_eq!(again, [[(10, 1), (15, 5), (20, 1)], [(10, 4), (15, 5), (20, 1)]]);
     }
 
     #[test]

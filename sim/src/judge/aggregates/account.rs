@@ -22,6 +22,16 @@ pub struct Standing<'a> {
     pub events: &'a [u32],
 }
 
+impl Standing<'_> {
+    /// The same window, fired before the checkpoint that the attempt of the later firing began with.
+    fn is_known_to(&self, later: &Self) -> bool {
+        let (made, by) = (self.made.at, later.made.at);
+        (self.end, self.key, made.job) == (later.end, later.key, by.job)
+            && made.attempt < by.attempt
+            && made.last < by.restored
+    }
+}
+
 /// What is known of a run beside the result itself.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
@@ -134,13 +144,16 @@ impl Facts<'_> {
         let inexact = (inexact || plan.inexact && waits).then_some(Excuse::InexactState);
         inexact.or((!plan.replays && (unseen || waits)).then_some(Excuse::NoReplay))
     }
-    /// Firings of windows that had fired before the checkpoint that their attempt began with, by the first watermark: the clock
-    /// of SQL's timers does not know of it (T8). Those that hold an event, by the end of the window: all, and so.
+    /// Firings of windows that had fired before the checkpoint that their attempt began with: the clock of SQL's timers does not
+    /// know of it (T8), and the first watermark fires them; those of older SQL are opened by what comes late (L1), and hold what
+    /// their panes still hold for later windows. Those that hold an event, by the end of the window: all, and so.
     fn fired_anew(&self, event: u32) -> BTreeMap<i64, (u64, u64)> {
         let mut by_end: BTreeMap<i64, (u64, u64)> = BTreeMap::new();
         for firing in self.firings.iter().filter(|f| f.events.contains(&event)) {
             let at = firing.made.at;
-            let anew = self.plan.sliced && firing.made.first && at.restored > 0 && at.began >= firing.end - 1;
+            let sliced = self.plan.sliced && firing.made.first && at.restored > 0 && at.began >= firing.end - 1;
+            let opened = || self.firings.iter().any(|f| f.is_known_to(firing));
+            let anew = sliced || self.plan.paned && opened();
             let (all, anews) = by_end.entry(firing.end).or_default();
             (*all, *anews) = (*all + 1, *anews + u64::from(anew));
         }

@@ -26,6 +26,7 @@ fn plan() -> AggregatePlan {
         input: 0,
         shape: TUMBLING,
         sliced: true,
+        paned: false,
         lateness: 0,
         columns: (1, None),
         window: Some((0, 1, 0)),
@@ -224,6 +225,22 @@ fn windows_of_slices_fire_again_by_the_first_watermark_if_they_had_fired_and_no_
     ] {
         assert_eq!(twice(shape, sliced, again), None, "{shape:?} {again:?}");
     }
+}
+
+#[test]
+fn windows_in_panes_open_again_if_they_had_fired_before_the_checkpoint_and_no_others() {
+    let twice = |paned: bool, before: Point, again: Point| {
+        let plan = AggregatePlan { shape: HOP, sliced: false, paned, ..plan() };
+        let mut facts = facts(&plan);
+        facts.newest = Some((0, 1));
+        facts.firings = vec![firing(10, before, false), firing(10, again, false)];
+        rule(What::Twice, &facts)
+    };
+    // Made behind checkpoint 2; the next attempt begins with 3.
+    assert_eq!(twice(true, point(0, 0, 2), point(1, 3, 3)), Some(Excuse::Reopened));
+    assert_eq!(twice(false, point(0, 0, 2), point(1, 3, 3)), None);
+    assert_eq!(twice(true, point(0, 0, 2), point(0, 0, 3)), None, "in one attempt");
+    assert_eq!(twice(true, point(0, 0, 3), point(1, 3, 3)), None, "it did not go into the checkpoint");
 }
 
 #[test]

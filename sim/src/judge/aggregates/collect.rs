@@ -374,6 +374,12 @@ fn unkept(together: &[&AggregatePlan], foretold: &Foretold<'_>, asked: &Events, 
     unkept
 }
 
+/// Which transaction of a partition has written each event last, of those that it holds in order: what an attempt had written
+/// and the next one wrote again is the next one's to commit.
+fn written_last<T: Ord + Copy>(transactions: impl Iterator<Item = (T, Vec<u32>)>) -> BTreeMap<u32, T> {
+    transactions.flat_map(|(of, events)| events.into_iter().map(move |event| (event, of))).collect()
+}
+
 /// Events of the transactions whose commit was given up: those that hold something that stands nowhere else, and they may not
 /// be more than commits were given up (I3).
 fn dropped(topics: &[u16], commits: u64, history: &History, end: &Evidence<'_>, told: &Testimony<'_>) -> BTreeSet<u32> {
@@ -384,10 +390,15 @@ fn dropped(topics: &[u16], commits: u64, history: &History, end: &Evidence<'_>, 
     let there = |event: &u32| there.contains(*event) || history.open.contains(*event);
     let mut lost: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
     for tp in end.replicas.keys().filter(|tp| topics.contains(&tp.topic.0)) {
-        for entry in end.readable(*tp).1 {
+        let mut hidden = end.readable(*tp).1;
+        hidden.sort_by_key(|entry| entry.base);
+        let written = hidden.iter().map(|entry| {
             let ghosts = entry.batch.rows.iter().map(|r| r.ghost);
-            let of = lost.entry((entry.batch.producer.id, entry.batch.producer.epoch)).or_default();
-            of.extend(ghosts.flat_map(|g: Ghost| told.members.events(g)));
+            let events = ghosts.flat_map(|g: Ghost| told.members.events(g)).collect();
+            ((entry.batch.producer.id, entry.batch.producer.epoch), events)
+        });
+        for (event, of) in written_last(written) {
+            lost.entry(of).or_default().insert(event);
         }
     }
     lost.retain(|_, events| events.iter().any(|e| !there(e)));
@@ -415,4 +426,16 @@ fn text(plan: &AggregatePlan, event: u32, what: What, reached: Option<&Reached>,
         "{}: event {event} of {} is {rule}: its window is over at {over}, the window took it at watermark {window}{filter}",
         plan.name, reached.time
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_again_is_the_last_writers() {
+        let written = [('a', vec![1, 2, 3]), ('b', vec![7]), ('c', vec![1, 2])];
+        let last = written_last(written.into_iter());
+        assert_eq!(last.into_iter().collect::<Vec<_>>(), [(1, 'c'), (2, 'c'), (3, 'a'), (7, 'b')]);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::judge::decisions::OperatorAt;
 use crate::judge::results::Into;
 use model::flink::operator::{Assigner, Slices};
-use model::flink::runtime::operator::{OperatorConfig, SqlWindows};
+use model::flink::runtime::operator::{GroupWindowConfig, OperatorConfig, SqlWindows, WindowConfig};
 
 /// How a window cuts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,8 @@ impl Shape {
     pub fn of(operator: &OperatorConfig) -> Option<Self> {
         let tumbling = |size: i64, offset: i64| Self::Sliding { size, slide: size, offset };
         Some(match operator {
-            OperatorConfig::Window(window) => match window.assigner {
+            OperatorConfig::Window(WindowConfig { assigner, .. })
+            | OperatorConfig::GroupWindow(GroupWindowConfig { assigner, .. }) => match *assigner {
                 Assigner::Tumbling { size, offset } => tumbling(size, offset),
                 Assigner::Sliding { size, slide, offset } => Self::Sliding { size, slide, offset },
                 Assigner::Session { gap } => Self::Session { gap },
@@ -46,7 +47,6 @@ impl Shape {
                 SqlWindows::Sliced(Slices::Cumulate { size, step }) => Self::Cumulating { size, step },
                 SqlWindows::Session { gap } => Self::Session { gap },
             },
-            OperatorConfig::GroupWindow(window) => tumbling(window.size.0, 0),
             _ => return None,
         })
     }
@@ -150,6 +150,8 @@ pub struct AggregatePlan {
     pub shape: Shape,
     /// Windows are made of slices, and their progress is state: those of SQL but sessions.
     pub sliced: bool,
+    /// Windows that overlap share what they hold in panes: those of older SQL.
+    pub paned: bool,
     /// `allowedLateness`, `table.exec.emit.allow-lateness`, ms.
     pub lateness: i64,
     /// The column that it counts by, and the one that it sums up.

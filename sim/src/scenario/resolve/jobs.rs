@@ -364,7 +364,8 @@ impl Resolver<'_> {
                 (OperatorConfig::Join(JoinConfig { key, left, right, columns, ttl: ms(ttl.0) }), named)
             }
             (OperatorKind::Window, Some(key)) => {
-                let assigner = self.assigner(&root, o)?;
+                let help = "`size` makes a tumbling window, `size` and `slide` a sliding one, `gap` sessions; a millisecond at least";
+                let assigner = self.assigner(&root, o, help)?;
                 let sum = match &o.sum {
                     Some(text) => Some(self.summed(&path("sum"), text, columns)?),
                     None => None,
@@ -418,7 +419,7 @@ impl Resolver<'_> {
             ("ttl", o.ttl.is_some(), &[Join, Deduplicate]),
             ("entry", o.entry.is_some(), &[Deduplicate]),
             ("size", o.size.is_some(), &[Window, SqlWindow, GroupWindow, LateFilter]),
-            ("slide", o.slide.is_some(), &[Window, SqlWindow]),
+            ("slide", o.slide.is_some(), &[Window, SqlWindow, GroupWindow]),
             ("step", o.step.is_some(), &[SqlWindow]),
             ("gap", o.gap.is_some(), &[Window, SqlWindow, GroupWindow]),
             ("allowed-lateness", o.allowed_lateness.is_some(), &[Window]),

@@ -136,8 +136,8 @@ pub struct SqlWindowConfig {
 pub struct GroupWindowConfig {
     /// What is counted apart.
     pub key: KeyColumn,
-    /// Length of its tumbling windows.
-    pub size: Millis,
+    /// How time is cut: TUMBLE, HOP, or SESSION, which has no late fire (L2).
+    pub assigner: Assigner,
     /// `table.exec.emit.late-fire.enabled` with a delay of 0: a late element fires for so long behind the window's end
     /// (`table.exec.emit.allow-lateness`). Without, rows are only added (L2 to L4).
     pub late_fire: Option<Millis>,

@@ -7,7 +7,7 @@ use super::config::GroupWindowConfig;
 use super::keyed::{KeyGroups, KeyedState, OfKeys};
 use super::window::{Sum, Taken, firing};
 use crate::base::{Fix, Fixes, Ghost, Millis, Row};
-use crate::flink::operator::{Assigner, Emitted, Pane, RowKind, WindowOperator, WindowState};
+use crate::flink::operator::{Emitted, Pane, RowKind, WindowOperator, WindowState};
 
 /// Open windows, and what each has handed on last.
 pub type GroupWindowState = (WindowState<i64, Sum>, Emitted<i64, i64>);
@@ -43,9 +43,8 @@ impl GroupWindow {
         fixes: Fixes,
     ) -> Self {
         let own = |key: &i64| groups.own(&config.key, *key);
-        let assigner = Assigner::Tumbling { size: config.size.0, offset: 0 };
         let windows = restored.iter().map(|(windows, _)| windows);
-        let operator = WindowOperator::restore(assigner, config.lateness().0, windows, own, fixes);
+        let operator = WindowOperator::restore(config.assigner, config.lateness().0, windows, own, fixes).in_panes();
         let emitted = Emitted::restore(restored.iter().map(|(_, emitted)| emitted), own);
         Self { config: config.clone(), groups, operator, emitted, panes: Vec::new(), taken: Taken::new(fixes), fixes }
     }
@@ -108,16 +107,15 @@ mod tests {
     use super::super::super::graph::KeyColumn;
     use super::*;
     use crate::base::EventTime;
+    use crate::flink::operator::Assigner;
 
     const ALL: KeyGroups = KeyGroups::new(0, 1, 128);
     fn window(late_fire: Option<i64>, sum: Option<u8>) -> GroupWindow {
-        let config = GroupWindowConfig {
-            key: KeyColumn::Sql(1),
-            size: Millis(10),
-            late_fire: late_fire.map(Millis),
-            sum,
-            bytes: 60,
-        };
+        cut(Assigner::Tumbling { size: 10, offset: 0 }, late_fire, sum)
+    }
+    fn cut(assigner: Assigner, late_fire: Option<i64>, sum: Option<u8>) -> GroupWindow {
+        let config =
+            GroupWindowConfig { key: KeyColumn::Sql(1), assigner, late_fire: late_fire.map(Millis), sum, bytes: 60 };
         GroupWindow::new(&config, ALL, &[], Fixes::ALL)
     }
     fn row(key: i64, value: i64, time: i64) -> Row {
@@ -153,6 +151,31 @@ mod tests {
         window.rows(&[row(7, 3, 4)], &mut out);
         assert_eq!(changes(&out), [(2, 0, 2)]);
         assert!(window.emitted.is_empty() && window.held().is_empty());
+    }
+
+    #[test]
+    fn a_late_element_updates_each_window_that_it_is_in() {
+        let mut window = cut(Assigner::Sliding { size: 10, slide: 5, offset: 0 }, Some(5), Some(2));
+        let mut out = Handed::default();
+        window.rows(&[row(7, 100, 7)], &mut out);
+        window.watermark(14, &mut out);
+        assert_eq!(changes(&out), [(100, 0, 1), (100, 0, 1)], "that of 0 to 10 and that of 5 to 15");
+        // The first of them is over for good at 14: its end and five more.
+        window.rows(&[row(7, 3, 6), row(7, 1, 3)], &mut out);
+        assert_eq!(changes(&out)[2..], [(100, 1, 0), (103, 2, 2)]);
+        assert_eq!(out.rows[3].cols[0], 15);
+    }
+
+    #[test]
+    fn sessions_are_added_once_and_grow_until_then() {
+        let mut window = cut(Assigner::Session { gap: 10 }, None, Some(2));
+        let mut out = Handed::default();
+        window.rows(&[row(7, 100, 5), row(7, 20, 14), row(8, 1, 5)], &mut out);
+        window.watermark(14, &mut out);
+        window.rows(&[row(8, 4, 3)], &mut out);
+        window.watermark(23, &mut out);
+        assert_eq!(changes(&out), [(1, 0, 1), (120, 0, 2)]);
+        assert!(window.held().is_empty());
     }
 
     #[test]

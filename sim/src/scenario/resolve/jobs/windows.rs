@@ -54,7 +54,8 @@ pub(super) fn local(window: &mut JobNode, graph: &[JobNode]) -> Option<JobNode> 
 }
 
 impl Resolver<'_> {
-    pub(super) fn assigner(&mut self, root: &[At<'_>], o: &JobOperator) -> Option<Assigner> {
+    /// How an operator's window cuts time; `help` says what there is.
+    pub(super) fn assigner(&mut self, root: &[At<'_>], o: &JobOperator, help: &str) -> Option<Assigner> {
         let at = |d: crate::scenario::units::Duration| ms(d.0).0;
         match (o.size, o.slide, o.gap) {
             (Some(size), None, None) if at(size) > 0 => Some(Assigner::Tumbling { size: at(size), offset: 0 }),
@@ -63,7 +64,6 @@ impl Resolver<'_> {
             }
             (None, None, Some(gap)) if at(gap) > 0 => Some(Assigner::Session { gap: at(gap) }),
             _ => {
-                let help = "`size` makes a tumbling window, `size` and `slide` a sliding one, `gap` sessions; a millisecond at least";
                 self.advise(root, format!("`{}` has no window", o.name), help);
                 None
             }
@@ -125,17 +125,14 @@ impl Resolver<'_> {
         config: &Config,
     ) -> Option<(OperatorConfig, Vec<Column>)> {
         let late_fire = config.flag(LATE_FIRE);
-        if o.gap.is_some() {
-            // WindowEmitStrategy; without late fire there is nothing about it that a table function's does not have.
-            let what = if late_fire { "SESSION has no late fire: the planner refuses it" } else { "no SESSION here" };
-            let help = "`size` is TUMBLE; sessions that are only added are a `sql-window`";
+        if late_fire && o.gap.is_some() {
+            let help = "`size` is TUMBLE, `size` and `slide` HOP; sessions go into a job without late fire";
+            let what = "SESSION has no late fire: the planner refuses it";
             self.advise(&[root, &[Key("gap")]].concat(), what, help);
             return None;
         }
-        let Some(size) = o.size.map(|d| ms(d.0)).filter(|size| *size > Millis::ZERO) else {
-            self.advise(root, format!("`{}` has no window", o.name), "`size` is TUMBLE");
-            return None;
-        };
+        let help = "`size` is TUMBLE, `size` and `slide` HOP, `gap` SESSION; a millisecond at least";
+        let assigner = self.assigner(root, o, help)?;
         let sum = match &o.sum {
             Some(text) => Some(self.summed(&[root, &[Key("sum")]].concat(), text, input)?),
             None => None,
@@ -145,7 +142,7 @@ impl Resolver<'_> {
             vec![Column::number(WINDOW_END), input[key.column()].clone(), Column::number(result), Column::number(OP)];
         let late_fire = late_fire.then(|| config.ms(ALLOW_LATENESS));
         let bytes = u32::try_from(o.bytes.0).unwrap_or(u32::MAX);
-        Some((OperatorConfig::GroupWindow(GroupWindowConfig { key, size, late_fire, sum, bytes }), named))
+        Some((OperatorConfig::GroupWindow(GroupWindowConfig { key, assigner, late_fire, sum, bytes }), named))
     }
 
     /// Columns of what a window hands on have names of their own.
