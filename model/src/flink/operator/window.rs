@@ -121,7 +121,7 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
     }
     /// An event.
     pub fn element(&mut self, key: &K, timestamp: i64, value: &A::Value, out: &mut Vec<Pane<K, A>>) -> Late {
-        let mut taken = self.into_pane(key, timestamp, value);
+        let mut taken = self.put_in_pane(key, timestamp, value);
         let assigner = self.assigner;
         for window in assigner.windows(timestamp) {
             let window = if assigner.merging() { self.merge(key, window) } else { window };
@@ -146,7 +146,7 @@ impl<K: Ord + Clone, A: Accumulator> WindowOperator<K, A> {
         Late(!taken && timestamp.saturating_add(self.lateness) <= self.timers.watermark())
     }
     /// Into the pane that it belongs to, unless the last window of that is late; false without panes.
-    fn into_pane(&mut self, key: &K, timestamp: i64, value: &A::Value) -> bool {
+    fn put_in_pane(&mut self, key: &K, timestamp: i64, value: &A::Value) -> bool {
         let Some(panes) = self.panes else { return false };
         let pane = panes.pane(timestamp);
         let taken = !self.is_late(panes.last_window(pane));

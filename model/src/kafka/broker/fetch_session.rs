@@ -202,7 +202,7 @@ impl FetchSessionCache {
         self.sessions.is_empty()
     }
 
-    /// Takes a request at `now`: its context. A session that goes on knows what is wanted of it ([`Self::session`]); of another
+    /// Takes a request at `now`: its context. A session that goes on knows what is wanted of it; of another
     /// fetch it is what the request names (`FetchManager.newContext`).
     pub fn begin(&mut self, request: &FetchRequest, held: &mut Partitions, now: Millis) -> FetchContext {
         if matches!(request.session_epoch, FINAL_EPOCH | INITIAL_EPOCH) {
