@@ -321,6 +321,11 @@ impl Transactional {
             }
             ProducerEvent::Called { call: Call::Init, result, .. } => self.initialised(at, *result),
             ProducerEvent::Called { call: Call::Commit, result, .. } => self.committed(at, *result),
+            // `abortTransaction` throws: the producer is still in its transaction, and is closed with a timeout of 0
+            // (`FlinkKafkaInternalProducer.close`).
+            ProducerEvent::Called { call: Call::Abort, result: Err(_), .. } if self.closing => {
+                self.pool[at].producer.abort();
+            }
             _ => {}
         }
     }
