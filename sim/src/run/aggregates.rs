@@ -152,12 +152,12 @@ fn of_window_is_sliced<'a>(mut nodes: impl Iterator<Item = &'a JobNode>) -> bool
     })
 }
 
-/// Whether the window among these shares panes with those that it overlaps.
-fn of_window_is_paned<'a>(mut nodes: impl Iterator<Item = &'a JobNode>) -> bool {
-    nodes.any(|n| match &n.kind {
+/// Whether a window shares panes with those that it overlaps.
+const fn is_paned(window: &JobNode) -> bool {
+    match &window.kind {
         NodeKind::Operator(OperatorConfig::GroupWindow(w), _) => Panes::of(w.assigner).is_some(),
         _ => false,
-    })
+    }
 }
 
 /// A sink's plan; none of late outputs, of windows of windows, and of what a filter leaves of windows.
@@ -196,7 +196,6 @@ fn plan(
     let time = assigned.map(|(_, a)| (a.strategy, a.idle_timeout)).or(in_source);
     let begins = assigned.map_or(source, |(at, _)| at);
     let sliced = of_window_is_sliced(nodes().map(|(_, n)| n));
-    let paned = of_window_is_paned(nodes().map(|(_, n)| n));
     let joins = nodes().filter(|(_, n)| matches!(n.kind, NodeKind::Operator(OperatorConfig::Join(_), _)));
     let unique = nodes().skip(found.map_or(0, |w| w + 1)).find_map(|(at, n)| match &n.kind {
         NodeKind::Operator(OperatorConfig::Deduplicate(d), _) => Some((first + at, d.key.column() as u8)),
@@ -239,7 +238,7 @@ fn plan(
         input: first + of_window.unwrap_or(sink),
         shape,
         sliced,
-        paned,
+        paned: of_window.is_some_and(|w| is_paned(&job.nodes[w])),
         lateness,
         columns,
         window: of_window.map(at),

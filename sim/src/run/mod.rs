@@ -62,6 +62,7 @@ struct Feed {
     bundles: Vec<Bundle>,
     unsent: Unsent,
 }
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {

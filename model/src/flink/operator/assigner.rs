@@ -77,7 +77,7 @@ impl Assigner {
 }
 
 /// The greatest start not above the timestamp, before 1970 too.
-const fn floor(timestamp: i64, offset: i64, step: i64) -> i64 {
+pub(super) const fn floor(timestamp: i64, offset: i64, step: i64) -> i64 {
     timestamp - (timestamp - offset).rem_euclid(step)
 }
 

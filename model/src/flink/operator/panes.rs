@@ -1,6 +1,6 @@
 //! Panes: what windows that overlap share (`SlidingWindowAssigner` of the table runtime, a `PanedWindowAssigner`).
 
-use super::assigner::{Assigner, Window};
+use super::assigner::{Assigner, Window, floor};
 
 /// How sliding windows are cut into panes, the longest of which every window is a whole number; all in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +23,12 @@ impl Panes {
     }
     /// The pane of a time (`assignPane`).
     pub const fn pane(self, time: i64) -> Window {
-        let start = time - (time - self.offset).rem_euclid(self.pane);
+        let start = floor(time, self.offset, self.pane);
         Window { start, end: start + self.pane }
     }
     /// The last window that has a pane (`getLastWindow`).
     pub const fn last_window(self, pane: Window) -> Window {
-        let start = pane.start - (pane.start - self.offset).rem_euclid(self.slide);
+        let start = floor(pane.start, self.offset, self.slide);
         Window { start, end: start + self.size }
     }
     /// The panes of a window, rising (`splitIntoPanes`).

@@ -66,10 +66,17 @@ pub(super) struct FetchSession {
 
 impl FetchSession {
     fn new(follower: Option<BrokerId>, partitions: Vec<CachedPartition>) -> Self {
-        let mut members = SlotSet::default();
-        partitions.iter().for_each(|p| members.insert(p.slot));
-        let awake = members.clone();
-        Self { epoch: next_epoch(INITIAL_EPOCH), partitions, members, awake, follower, fetched_at: Millis::ZERO }
+        let (members, awake) = (SlotSet::default(), SlotSet::default());
+        let epoch = next_epoch(INITIAL_EPOCH);
+        let mut session = Self { epoch, partitions, members, awake, follower, fetched_at: Millis::ZERO };
+        session.count_anew();
+        session
+    }
+    /// All of its partitions are members, and awake.
+    fn count_anew(&mut self) {
+        self.members.clear();
+        self.partitions.iter().for_each(|p| self.members.insert(p.slot));
+        self.awake.clone_from(&self.members);
     }
     fn position(&self, tp: TopicPartition) -> Option<usize> {
         self.partitions.iter().position(|p| p.wanted.tp == tp)
@@ -125,9 +132,7 @@ impl FetchSession {
         if !request.forget.is_empty() {
             self.wake_all(held);
             self.partitions.retain(|p| !request.forget.contains(&p.wanted.tp));
-            self.members.clear();
-            self.partitions.iter().for_each(|p| self.members.insert(p.slot));
-            self.awake.clone_from(&self.members);
+            self.count_anew();
         }
     }
 }
@@ -202,8 +207,8 @@ impl FetchSessionCache {
         self.sessions.is_empty()
     }
 
-    /// Takes a request at `now`: its context. A session that goes on knows what is wanted of it; of another
-    /// fetch it is what the request names (`FetchManager.newContext`).
+    /// Takes a request at `now`: its context. A session that goes on knows what is wanted of it; of another fetch it is what
+    /// the request names (`FetchManager.newContext`).
     pub fn begin(&mut self, request: &FetchRequest, held: &mut Partitions, now: Millis) -> FetchContext {
         if matches!(request.session_epoch, FINAL_EPOCH | INITIAL_EPOCH) {
             // A session named by a full fetch is closed by it.

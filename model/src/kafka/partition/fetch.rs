@@ -151,10 +151,9 @@ impl Partition {
         let end = self.log.end();
         let epoch = from.last_fetched_epoch;
         let same_epoch = epoch == LeaderEpoch::UNKNOWN || self.log.latest_epoch() == Some(epoch);
-        if from.offset != end || !same_epoch || self.check_leader_epoch(from.leader_epoch).is_err() {
+        if from.offset != end || !same_epoch || self.check_fetch(from, fetcher).is_err() {
             return None;
         }
-        self.check_role(fetcher.leader_only()).ok()?;
         let state = LogState {
             high_watermark: self.log.high_watermark(),
             last_stable: self.log.last_stable(),
@@ -166,9 +165,7 @@ impl Partition {
                 let fetch = FollowerFetch { offset: end, log_start, leader_end: end, at: cx.now, broker_epoch };
                 self.update_follower(replica, fetch, cx).ok()?;
             }
-            Fetcher::Follower { replica, .. } => {
-                self.replica(replica)?;
-            }
+            Fetcher::Follower { .. } => {}
             Fetcher::Consumer { .. } => {
                 self.log.locate_high_watermark();
             }

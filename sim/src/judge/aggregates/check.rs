@@ -87,8 +87,8 @@ pub struct Checked {
     pub unseen: u64,
 }
 
-/// The topic read, that of the windows, and that of late events if there is one, where counts can tell: the window takes the topic's rows as
-/// they are, and each is in one window.
+/// The topic read, that of the windows, and that of late events if there is one, where counts can tell: the window takes the
+/// topic's rows as they are, and each is in one window.
 fn tables(plan: &AggregatePlan) -> Option<(u16, u16, Vec<u16>)> {
     let Into::Topic(windows) = plan.into else { return None };
     let direct = plan.window.is_some() && plan.direct && plan.plain && !plan.changelog;

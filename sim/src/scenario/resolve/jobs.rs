@@ -51,9 +51,8 @@ impl Resolver<'_> {
                 || super::stores::tables(raw).any(|t| t.topics.contains(topic));
             let at = raw.applications.iter().position(|of| of.name == a.name);
             if let Some(i) = at.filter(|_| named && !columns::alike(&sent, &before)) {
-                let list = |of: &[Column]| of.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
                 let what = format!("`{}` sends other columns into `{topic}` than `{}`", a.name, first.name);
-                let help = format!("{} after {}", list(&sent), list(&before));
+                let help = format!("{} after {}", columns::listed(&sent), columns::listed(&before));
                 self.advise(&[Key("applications"), Item(i), Key("workload")], what, help);
             }
         }
@@ -461,9 +460,7 @@ impl Resolver<'_> {
         defaults.set_default("transaction.timeout.ms", Setting::Int(3_600_000));
         let producer = self.config(&path("producer"), defaults, &sink.producer);
         if config.word("sink.delivery-guarantee") == "exactly-once" {
-            if job_config.int("execution.checkpointing.interval") == 0
-                && !self.unread(job, "execution.checkpointing.interval", job_config)
-            {
+            if self.has_no_checkpoints(job, job_config) {
                 let what = "exactly once needs checkpoints: transactions are committed when one completes";
                 self.advise(&path("config"), what, "set execution.checkpointing.interval at the job");
             }
@@ -525,6 +522,11 @@ impl Resolver<'_> {
     /// Whether a key of a job's configuration is there and could not be read, which has been said.
     pub(super) fn unread(&self, job: usize, key: &str, config: &Config) -> bool {
         self.raw.jobs[job].config.map.contains_key(key) && !config.is_set(key)
+    }
+    /// Whether a job takes no checkpoints, as far as its configuration can be read.
+    pub(super) fn has_no_checkpoints(&self, job: usize, config: &Config) -> bool {
+        let interval = "execution.checkpointing.interval";
+        config.int(interval) == 0 && !self.unread(job, interval, config)
     }
     /// A column by its name.
     fn column(&mut self, path: &[At<'_>], text: &str, columns: &[Column]) -> Option<u8> {

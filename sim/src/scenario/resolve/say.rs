@@ -49,6 +49,14 @@ impl Resolver<'_> {
         let place = self.place(path);
         self.problems.push(Problem::at(place, message));
     }
+    /// The name at `at` of a list, whose place is `path`, stands there for the first time.
+    pub(super) fn named_once(&mut self, path: &[At<'_>], names: &[String], at: usize) -> Option<()> {
+        let twice = names[..at].contains(&names[at]);
+        if twice {
+            self.say(path, format!("`{}` is there twice", names[at]));
+        }
+        (!twice).then_some(())
+    }
     pub(super) fn advise(&mut self, path: &[At<'_>], message: impl Into<String>, help: impl Into<String>) {
         let place = self.place(path);
         self.problems.push(Problem::at(place, message).help(help));

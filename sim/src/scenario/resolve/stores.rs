@@ -1,6 +1,6 @@
 //! Stores at the edge: every name looked up, columns numbered.
 
-use super::jobs::columns::alike;
+use super::jobs::columns::{alike, listed};
 use super::jobs::handed_on;
 use super::{At, Resolver, machine};
 use crate::scenario::data::{
@@ -133,8 +133,7 @@ impl Resolver<'_> {
         if sink.topic.is_some() || sink.table.is_some() || !sink.config.is_empty() || !sink.producer.is_empty() {
             self.say(&path("lake"), "a sink writes a topic, a table or a lake; `config` and `producer` are a topic's");
         }
-        let interval = "execution.checkpointing.interval";
-        if config.int(interval) == 0 && !self.unread(job, interval, config) {
+        if self.has_no_checkpoints(job, config) {
             let what = "files are committed when a checkpoint completes";
             self.advise(&path("lake"), what, "set execution.checkpointing.interval at the job");
         }
@@ -174,19 +173,14 @@ impl Resolver<'_> {
         let columns = columns.get(&first.0).cloned().unwrap_or_default();
         let mut order_by = Vec::new();
         for (j, name) in table.order_by.iter().enumerate() {
-            if table.order_by[..j].contains(name) {
-                self.say(&[path, &[Key("order-by"), Item(j)]].concat(), format!("`{name}` is there twice"));
-                return None;
-            }
-            order_by.push(self.store_column(&[path, &[Key("order-by"), Item(j)]].concat(), name, &columns)?);
+            let at = [path, &[Key("order-by"), Item(j)]].concat();
+            self.named_once(&at, &table.order_by, j)?;
+            order_by.push(self.store_column(&at, name, &columns)?);
         }
         let mut partition_by = Vec::new();
         for (j, name) in table.partition_by.iter().enumerate() {
             let at = [path, &[Key("partition-by"), Item(j)]].concat();
-            if table.partition_by[..j].contains(name) {
-                self.say(&at, format!("`{name}` is there twice"));
-                return None;
-            }
+            self.named_once(&at, &table.partition_by, j)?;
             let column = self.store_column(&at, name, &columns)?;
             partition_by.push(PartitionBy::Number(column));
         }
@@ -259,8 +253,7 @@ impl Resolver<'_> {
                 return None;
             }
             if let Some(of_topic) = columns.get(&topic.0).filter(|of| !alike(of, first)) {
-                let list = |of: &[Column]| of.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
-                let help = format!("{} after {}", list(of_topic), list(first));
+                let help = format!("{} after {}", listed(of_topic), listed(first));
                 self.advise(&path, format!("`{name}` has other columns than the first topic"), help);
                 return None;
             }

@@ -33,8 +33,11 @@ pub(super) fn sent(workload: &Workload) -> Vec<Column> {
 }
 /// Whether rows of these columns can be taken for each other: the same names, of texts and numbers alike.
 pub(in super::super) fn alike(some: &[Column], others: &[Column]) -> bool {
-    let of = |columns: &[Column]| columns.iter().map(|c| (c.name.clone(), c.text)).collect::<Vec<_>>();
-    of(some) == of(others)
+    some.iter().map(|c| (&c.name, c.text)).eq(others.iter().map(|c| (&c.name, c.text)))
+}
+/// Their names, for a message.
+pub(in super::super) fn listed(columns: &[Column]) -> String {
+    columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 impl Resolver<'_> {

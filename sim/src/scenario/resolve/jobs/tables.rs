@@ -71,11 +71,9 @@ impl Resolver<'_> {
         let of_table = |key| [Key("tables"), Item(at), Key(key)];
         let mut key = Vec::new();
         for (i, name) in raw.key.iter().enumerate() {
-            if raw.key[..i].contains(name) {
-                self.say(&[&of_table("key")[..], &[Item(i)]].concat(), format!("`{name}` is there twice"));
-                return None;
-            }
-            key.push(self.column(&[&of_table("key")[..], &[Item(i)]].concat(), name, columns)?);
+            let at = [&of_table("key")[..], &[Item(i)]].concat();
+            self.named_once(&at, &raw.key, i)?;
+            key.push(self.column(&at, name, columns)?);
         }
         let key = match key[..] {
             [] => None,
