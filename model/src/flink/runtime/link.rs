@@ -4,7 +4,7 @@
 //! peer refuses connections goes to the dead letters, and whoever asked is told at once that the recipient is unreachable;
 //! what was on its way when the line broke, or goes where nobody answers, ends with the time limit of its call (H3).
 
-use super::rpc::{Call, Note, Rpc};
+use super::rpc::{Call, FencingToken, Note, Rpc};
 use crate::base::{Addr, ConnEvent, ConnId, Cx, Input, Millis, Port, SimTime};
 use crate::kafka::messages::Message;
 
@@ -17,6 +17,8 @@ pub enum Ended {
     TimedOut,
     /// Nobody takes connections there (`RecipientUnreachableException`).
     Unreachable,
+    /// Another leader is there than the one it was meant for (`FencingTokenException`): this one.
+    Fenced(FencingToken),
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Link<T> {
     port: Port,
     to: Addr,
     timeout: Millis,
+    /// The leader that its calls are meant for; the first who answers, if not told.
+    leader: FencingToken,
     line: Line,
     /// Waits for the line to come up.
     unsent: Vec<(Option<u64>, Rpc)>,
@@ -50,7 +54,16 @@ pub struct Link<T> {
 impl<T> Link<T> {
     /// A line from `port` to `to` whose calls end after `timeout`.
     pub const fn new(port: Port, to: Addr, timeout: Millis) -> Self {
-        Self { port, to, timeout, line: Line::Down, unsent: Vec::new(), pending: Vec::new(), asked: 0 }
+        Self { port, to, timeout, leader: None, line: Line::Down, unsent: Vec::new(), pending: Vec::new(), asked: 0 }
+    }
+    /// The leader that its calls are meant for.
+    pub const fn leader(&self) -> FencingToken {
+        self.leader
+    }
+    /// Another leads from now on: what was meant for the one before is dropped with the line to it.
+    pub fn follow<W>(&mut self, leader: FencingToken, cx: &mut Cx<'_, Message, W>) {
+        self.close(|_| false, cx);
+        self.leader = leader;
     }
     /// Whether this connection is its own.
     pub fn holds(&self, conn: ConnId) -> bool {
@@ -66,7 +79,7 @@ impl<T> Link<T> {
         self.asked += 1;
         let id = self.asked;
         self.pending.push(Pending { id, until: cx.millis() + self.timeout, token });
-        self.send(Some(id), Rpc::Ask { id, call }, cx);
+        self.send(Some(id), Rpc::Ask { id, to: self.leader, call }, cx);
     }
     /// Tells something that nobody waits for.
     pub fn tell<W>(&mut self, note: Note, cx: &mut Cx<'_, Message, W>) {
@@ -101,8 +114,11 @@ impl<T> Link<T> {
             // Nobody tells whether what was sent has arrived: its callers wait.
             Input::Connection(_, ConnEvent::Reset) => self.line = Line::Down,
             Input::Message { message: Message::Foreign(m), .. } => {
-                if let Some(Rpc::Answer { id, accepted }) = m.get() {
-                    self.end(Some(*id), Ended::Answered(*accepted), ended);
+                if let Some(Rpc::Answer { id, by, accepted }) = m.get() {
+                    let meant = self.leader.is_none() || self.leader == *by;
+                    self.leader = self.leader.or(*by);
+                    let how = if meant { Ended::Answered(*accepted) } else { Ended::Fenced(*by) };
+                    self.end(Some(*id), how, ended);
                 }
             }
             _ => {}
@@ -127,5 +143,81 @@ impl<T> Link<T> {
         self.line = Line::Down;
         self.unsent.clear();
         self.pending.retain(|pending| keep(&pending.token));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ids::{JobId, ResourceId};
+    use super::super::rpc::Master;
+    use super::*;
+    use crate::base::{Asides, Effect, Fixes, Incarnation, ProcessId, Streams};
+
+    const FIRST: FencingToken = Some(Incarnation(1));
+    const SECOND: FencingToken = Some(Incarnation(2));
+
+    #[derive(Default)]
+    struct Bench {
+        fresh: (u64, Asides),
+        effects: Vec<Effect<Message, ()>>,
+    }
+    impl Bench {
+        fn with<T>(&mut self, act: impl FnOnce(&mut Cx<'_, Message, ()>) -> T) -> T {
+            let (me, streams, at) = (ProcessId(1), Streams(1), SimTime(0));
+            let (connections, asides) = (&mut self.fresh.0, &mut self.fresh.1);
+            let effects = &mut self.effects;
+            act(&mut Cx::new(at, me, Incarnation(0), Port(2), Fixes::ALL, 0, streams, connections, asides, effects))
+        }
+        /// To which leaders calls have gone out since the last look.
+        fn sent(&mut self) -> Vec<FencingToken> {
+            let sent = self.effects.drain(..).filter_map(|effect| match effect {
+                Effect::Send { message: Message::Foreign(m), .. } => match m.get() {
+                    Some(Rpc::Ask { to, .. }) => Some(*to),
+                    _ => None,
+                },
+                _ => None,
+            });
+            sent.collect()
+        }
+        fn comes_up(&mut self, link: &mut Link<u8>) {
+            let Line::Opening(conn) = link.line else { panic!("it opens: {:?}", link.line) };
+            self.with(|cx| link.input(&Input::Connection(conn, ConnEvent::Up), &mut Vec::new(), cx));
+        }
+        /// An answer to its newest call.
+        fn answered(&mut self, link: &mut Link<u8>, by: FencingToken) -> Vec<(u8, Ended)> {
+            let Line::Up(conn) = link.line else { panic!("it is up: {:?}", link.line) };
+            let (message, mut ended) = (Rpc::Answer { id: link.asked, by, accepted: true }.wrap(), Vec::new());
+            let from = link.to;
+            self.with(|cx| link.input(&Input::Message { conn, from, message }, &mut ended, cx));
+            ended
+        }
+    }
+    fn link() -> Link<u8> {
+        Link::new(Port(2), Addr { process: ProcessId(9), port: Port(1) }, Millis::secs(10))
+    }
+
+    #[test]
+    fn the_first_who_answers_leads_and_another_refuses_what_was_meant_for_it() {
+        let (mut bench, mut link) = (Bench::default(), link());
+        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource), 1, cx));
+        bench.comes_up(&mut link);
+        assert_eq!(bench.sent(), [None]);
+        assert_eq!(bench.answered(&mut link, FIRST), [(1, Ended::Answered(true))]);
+        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource), 2, cx));
+        assert_eq!(bench.sent(), [FIRST]);
+        assert_eq!(bench.answered(&mut link, SECOND), [(2, Ended::Fenced(SECOND))]);
+    }
+
+    #[test]
+    fn what_waits_for_one_leader_never_goes_to_the_next() {
+        let (mut bench, mut link) = (Bench::default(), link());
+        let resource = ResourceId { process: ProcessId(1), incarnation: Incarnation(1) };
+        let offer = Call::OfferSlots { resource, job: JobId(0), slots: vec![0] };
+        bench.with(|cx| link.ask(offer, 1, cx));
+        bench.with(|cx| link.follow(SECOND, cx));
+        assert_eq!(link.deadline(), None, "nobody waits for it");
+        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource), 2, cx));
+        bench.comes_up(&mut link);
+        assert_eq!(bench.sent(), [SECOND], "the offer is gone");
     }
 }

@@ -4,7 +4,7 @@ use super::element::{self, Buffer};
 use super::graph::JobGraph;
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::state::{Restored, State};
-use crate::base::{Addr, Chain, Feed, Foreign, ForeignMessage, Offset, TopicPartition};
+use crate::base::{Addr, Chain, Feed, Foreign, ForeignMessage, Incarnation, Offset, TopicPartition};
 use crate::flink::barrier::Barrier;
 use crate::flink::checkpoint::{CheckpointId, Reason};
 use crate::kafka::messages::Message;
@@ -18,6 +18,8 @@ pub enum Rpc {
     Ask {
         /// Chosen by the caller.
         id: u64,
+        /// The leader that it is meant for.
+        to: FencingToken,
         /// What is asked.
         call: Call,
     },
@@ -25,6 +27,8 @@ pub enum Rpc {
     Answer {
         /// That of the call.
         id: u64,
+        /// The leader that answers.
+        by: FencingToken,
         /// Accepted; else refused, as a call that throws.
         accepted: bool,
     },
@@ -33,6 +37,11 @@ pub enum Rpc {
     /// Between TaskManagers, on the data plane.
     Data(Data),
 }
+
+/// Which leader is meant or speaks (`FencedRpcEndpoint`, `ResourceManagerId`, `JobMasterId`): the start of the JobManager that
+/// was elected. `None` where nobody is elected (`HighAvailabilityServices.DEFAULT_LEADER_ID`), and from a TaskManager that has
+/// yet to hear who leads, of a TaskManager itself always.
+pub type FencingToken = Option<Incarnation>;
 
 /// Who asks for heartbeats: each has a clock of its own (H3a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,7 +123,7 @@ pub enum Note {
     /// A TaskManager to the ResourceManager: the job has no use for this slot, it is free (`notifySlotAvailable`).
     SlotAvailable(ResourceId, JobId, u16),
     /// To a TaskManager: another JobManager leads from now on, and this is it.
-    Leader,
+    Leader(FencingToken),
     /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`); of so many bytes, or handles in their place,
     /// the call consists.
     Acknowledge(AttemptId, CheckpointId, State, u32),
@@ -240,7 +249,7 @@ impl Rpc {
                 Note::Complete(..) => (79, "notifyCheckpointComplete"),
                 Note::Aborted(..) => (86, "notifyCheckpointAborted"),
                 Note::SlotAvailable(..) => (89, "notifySlotAvailable"),
-                Note::Leader => (87, "notifyLeaderAddress"),
+                Note::Leader(_) => (87, "notifyLeaderAddress"),
                 Note::Reported(..) => (88, "sendOperatorEventToCoordinator"),
             },
             Self::Data(data) => match data {
@@ -275,12 +284,14 @@ impl ForeignMessage for Rpc {
     fn feed(&self, chain: &mut Chain) {
         chain.u8(self.kind());
         match self {
-            Self::Ask { id, call } => {
+            Self::Ask { id, to, call } => {
                 chain.u64(*id);
+                to.iter().for_each(|to| chain.u32(to.0));
                 call.feed(chain);
             }
-            Self::Answer { id, accepted } => {
+            Self::Answer { id, by, accepted } => {
                 chain.u64(*id);
+                by.iter().for_each(|by| chain.u32(by.0));
                 chain.u8(u8::from(*accepted));
             }
             Self::Tell(note) => note.feed(chain),
@@ -375,7 +386,7 @@ impl Feed for Note {
                 job.feed(chain);
                 chain.u32(u32::from(*slot));
             }
-            Self::Leader => {}
+            Self::Leader(who) => who.iter().for_each(|who| chain.u32(who.0)),
             Self::Acknowledge(attempt, id, state, _) => {
                 attempt.feed(chain);
                 id.feed(chain);

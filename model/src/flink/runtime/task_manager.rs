@@ -3,7 +3,7 @@
 use super::element::Buffer;
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
-use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, Master, Note, Rpc};
+use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, FencingToken, Master, Note, Rpc};
 use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
 use crate::base::{
     Addr, ConnEvent, ConnId, Cx, Event, Ghost, HoldBack, Input, Lane, Millis, Port, Signal, SimTime, SmallMap, TopicId,
@@ -184,12 +184,12 @@ impl TaskManager {
         }
         let Input::Message { conn, message: Message::Foreign(m), .. } = input else { return };
         match m.get() {
-            Some(Rpc::Ask { id, call }) => {
+            Some(Rpc::Ask { id, call, .. }) => {
                 let accepted = self.answer(*conn, call, cx);
-                cx.send(*conn, Rpc::Answer { id: *id, accepted }.wrap());
+                cx.send(*conn, Rpc::Answer { id: *id, by: None, accepted }.wrap());
             }
             Some(Rpc::Tell(Note::Disconnect(job))) => self.lose_job(*job, cx),
-            Some(Rpc::Tell(Note::Leader)) => self.new_leader(cx),
+            Some(Rpc::Tell(Note::Leader(who))) => self.follow(*who, cx),
             Some(Rpc::Tell(Note::Complete(attempt, id))) => self.mail(*attempt, Mail::Complete(*id), cx),
             Some(Rpc::Tell(Note::Aborted(attempt, id))) => self.mail(*attempt, Mail::Aborted(*id), cx),
             _ => {}
@@ -206,8 +206,13 @@ impl TaskManager {
             }
         }
     }
-    /// Another JobManager leads: what was run for the one before ends, and it registers.
-    fn new_leader<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
+    /// Another JobManager leads: what was run for the one before ends, what was still to be said to it is dropped, and it
+    /// registers.
+    fn follow<W>(&mut self, leader: FencingToken, cx: &mut Cx<'_, Message, W>) {
+        if leader == self.line.leader() {
+            return;
+        }
+        self.line.follow(leader, cx);
         let of_tasks = self.tasks().map(|t| t.id().subtask.job);
         let jobs: BTreeSet<_> = of_tasks.chain(self.slots.iter().flatten().copied()).collect();
         for job in jobs {
@@ -354,6 +359,7 @@ impl TaskManager {
     }
     fn ended<W>(&mut self, asked: Asked, how: Ended, cx: &mut Cx<'_, Message, W>) {
         match (asked, how) {
+            (_, Ended::Fenced(leader)) => self.follow(leader, cx),
             (Asked::Register, Ended::Answered(true)) => {
                 self.register_at = None;
                 self.unregistered = None;

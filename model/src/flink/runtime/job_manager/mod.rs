@@ -34,8 +34,8 @@ use assign::fits;
 use super::graph::JobGraph;
 use super::ids::{AttemptId, JobId, ResourceId};
 use super::link::{Ended, Link};
-use super::rpc::{Call, Master, Note, Rpc};
-use crate::base::{Addr, ConnId, Cx, Event, Foreign, Input, JobAct, Lane, Millis, Nanos, Port, Signal, SimTime};
+use super::rpc::{Call, FencingToken, Master, Note, Rpc};
+use crate::base::{Addr, Cx, Event, Foreign, Input, JobAct, Lane, Millis, Nanos, Port, Signal, SimTime};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::checkpoint::events::Ticket;
 use crate::flink::heartbeat::{self, Beat, HeartbeatConfig, HeartbeatManager};
@@ -141,6 +141,8 @@ fn phase<W>(config: HeartbeatConfig, whose: &str, cx: &Cx<'_, Message, W>) -> Mi
 #[derive(Clone, Debug)]
 pub struct JobManager {
     config: Arc<JobManagerConfig>,
+    /// This start, where one of several is elected.
+    leader: FencingToken,
     resources: Resources,
     beats: HeartbeatManager<ResourceId>,
     jobs: Vec<Job>,
@@ -183,6 +185,7 @@ impl JobManager {
         let jobs = config.jobs.iter().zip(0u16..).map(job).collect();
         let mut manager = Self {
             config: Arc::clone(config),
+            leader: config.high_availability.then_some(cx.incarnation),
             resources: Resources::new(now + config.patient_for, cx.stream("resources")),
             beats: of_resources,
             jobs,
@@ -220,7 +223,7 @@ impl JobManager {
         if available {
             for watcher in &self.watchers {
                 let mut line = Link::new(MAIN, *watcher, self.config.ask_timeout);
-                line.tell(Note::Leader, cx);
+                line.tell(Note::Leader(self.leader), cx);
                 self.announcements.push(line);
             }
         }
@@ -331,9 +334,10 @@ impl JobManager {
     fn called<W: From<Foreign>>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
         let Input::Message { conn, message: Message::Foreign(m), .. } = input else { return };
         match m.get() {
-            Some(Rpc::Ask { id, call }) => {
-                let accepted = self.answer(call, cx);
-                Self::reply(*conn, *id, accepted, cx);
+            Some(Rpc::Ask { id, to, call }) => {
+                let meant = to.is_none() || *to == self.leader;
+                let accepted = meant && self.answer(call, cx);
+                cx.send(*conn, Rpc::Answer { id: *id, by: self.leader, accepted }.wrap());
             }
             Some(Rpc::Tell(Note::SlotAvailable(id, job, slot))) => {
                 self.resources.available(*id, *job, *slot, cx.millis());
@@ -346,9 +350,6 @@ impl JobManager {
             }
             _ => {}
         }
-    }
-    fn reply<W>(conn: ConnId, id: u64, accepted: bool, cx: &mut Cx<'_, Message, W>) {
-        cx.send(conn, Rpc::Answer { id, accepted }.wrap());
     }
     fn answer<W: From<Foreign>>(&mut self, call: &Call, cx: &mut Cx<'_, Message, W>) -> bool {
         let now = cx.millis();
@@ -414,7 +415,7 @@ impl JobManager {
                 let called = match how {
                     Ended::Answered(_) => heartbeat::Call::Delivered,
                     Ended::Unreachable => heartbeat::Call::Unreachable,
-                    Ended::TimedOut => heartbeat::Call::Failed,
+                    Ended::TimedOut | Ended::Fenced(_) => heartbeat::Call::Failed,
                 };
                 if self.of(master).called(id, called).is_some() {
                     self.lost_by(master, id, UNREACHABLE, cx);
