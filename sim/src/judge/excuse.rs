@@ -14,6 +14,9 @@ pub enum Excuse {
     UncleanElection,
     /// L-22, P-24, P-25: after an out-of-order answer an idempotent producer raises its epoch and sends again.
     EpochBump,
+    /// P-25, P-32: a batch was refused while others were on their way behind it. They are out of order, librdkafka's producer
+    /// raises its epoch and sends everything again, also what was appended and not acknowledged.
+    SkippedBatch,
     /// P-32: librdkafka's producer is fatal after an out-of-order answer at the head.
     FatalProducer,
     /// The producer is not idempotent: retries double and reorder.
@@ -73,10 +76,11 @@ pub enum Excuse {
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
+        Self::SkippedBatch,
         Self::FatalProducer,
         Self::NotIdempotent,
         Self::AcksNotAll,
@@ -112,6 +116,7 @@ impl Excuse {
             Self::PowerLoss => "L-20",
             Self::UncleanElection => "R-24",
             Self::EpochBump => "L-22, P-24, P-25",
+            Self::SkippedBatch => "P-25, P-32",
             Self::FatalProducer => "P-32",
             Self::NotIdempotent => "enable.idempotence=false",
             Self::AcksNotAll => "acks=0 or 1",
@@ -149,6 +154,9 @@ impl Excuse {
             Self::UncleanElection => "a leader elected from outside ISR and ELR lacks committed records",
             Self::EpochBump => {
                 "after an out-of-order answer or an expiry the producer raises its epoch and sends again"
+            }
+            Self::SkippedBatch => {
+                "a batch was refused while others were on their way behind it; they were out of order, and the producer raised its epoch and sent everything again, also what had been appended"
             }
             Self::FatalProducer => "librdkafka gives up after an out-of-order answer to its oldest batch",
             Self::NotIdempotent => "without idempotence a retry may double and reorder",
@@ -239,6 +247,9 @@ impl Loss {
 /// `OUT_OF_ORDER_SEQUENCE_NUMBER` on the wire.
 const OUT_OF_ORDER: i16 = 45;
 
+/// `NOT_LEADER_OR_FOLLOWER` and `NOT_ENOUGH_REPLICAS` on the wire: the batch was not appended.
+const REFUSED: [i16; 2] = [6, 19];
+
 /// `INVALID_TXN_STATE` on the wire.
 const INVALID_TXN_STATE: i16 = 48;
 
@@ -253,9 +264,13 @@ pub struct Excuses {
     cut: BTreeSet<(ProcessId, TopicPartition)>,
     /// A leader that may have forgotten sequence numbers by rule (L-22, a loss) has answered out of order.
     out_of_order: bool,
+    /// Partitions of which a batch was refused without being appended.
+    refused: BTreeSet<TopicPartition>,
+    /// What came behind such a batch was answered out of order.
+    skipped: bool,
     /// Processes whose sends have failed for good (P-23, P-32), whose producer raised its epoch, gave up, by a rule.
     failed: BTreeSet<ProcessId>,
-    bumped: BTreeSet<ProcessId>,
+    bumped: BTreeMap<ProcessId, Excuse>,
     fatal: BTreeSet<ProcessId>,
     /// Process of each producer, by number.
     producers: Vec<Option<ProcessId>>,
@@ -309,7 +324,7 @@ impl Excuses {
             let ended = self.process_of(producer).is_some_and(|p| self.ended.contains(&p));
             return (version < 2 && ended).then_some(Excuse::LateRequest);
         }
-        self.process_of(producer).filter(|p| self.bumped.contains(p)).map(|_| Excuse::EpochBump)
+        self.bumped.get(&self.process_of(producer)?).copied()
     }
     /// Excuse for a producer that has given up.
     pub fn fatal(&self, producer: u16) -> Option<Excuse> {
@@ -338,9 +353,12 @@ impl Excuses {
     fn process_of(&self, producer: u16) -> Option<ProcessId> {
         self.producers.get(usize::from(producer)).copied().flatten()
     }
-    /// Whether a producer may raise its epoch: sequence numbers were forgotten by a leader, or sends given up.
-    fn justified(&self, process: ProcessId) -> bool {
-        self.out_of_order || self.failed.contains(&process) || self.bumped.contains(&process)
+    /// Why a producer may raise its epoch: sequence numbers were forgotten by a leader or skipped, or sends given up.
+    fn raises(&self, process: ProcessId) -> Option<Excuse> {
+        if self.out_of_order || self.failed.contains(&process) {
+            return Some(Excuse::EpochBump);
+        }
+        self.bumped.get(&process).copied().or(self.skipped.then_some(Excuse::SkippedBatch))
     }
 }
 impl Observer for Excuses {
@@ -354,10 +372,14 @@ impl Observer for Excuses {
                 self.cut.insert((process, tp));
             }
             // L-22: after a restart a leader knows each producer's last batch only; so it does after it was cut.
-            Event::ProduceAnswered { tp, error: OUT_OF_ORDER, .. } if !self.out_of_order => {
+            Event::ProduceAnswered { tp, error: OUT_OF_ORDER, .. } => {
                 let restarted = self.starts.get(&process).is_some_and(|n| *n > 1);
                 let cut = self.cut.contains(&(process, tp));
-                self.out_of_order = restarted || cut || self.losses.iter().any(|l| l.tp == tp);
+                self.out_of_order |= restarted || cut || self.losses.iter().any(|l| l.tp == tp);
+                self.skipped |= self.refused.contains(&tp);
+            }
+            Event::ProduceAnswered { tp, error, .. } if REFUSED.contains(&error) => {
+                self.refused.insert(tp);
             }
             Event::CompletionStopped { id, .. } => {
                 self.stopped.insert(id);
@@ -368,8 +390,10 @@ impl Observer for Excuses {
             Event::SendFailed { .. } => {
                 self.failed.insert(process);
             }
-            Event::ProducerEpochBumped { .. } if self.justified(process) => {
-                self.bumped.insert(process);
+            Event::ProducerEpochBumped { .. } => {
+                if let Some(excuse) = self.raises(process) {
+                    self.bumped.insert(process, excuse);
+                }
             }
             Event::ProducerFatal { error: INVALID_TXN_STATE } => {
                 self.ended.insert(process);

@@ -38,6 +38,16 @@ fn an_expired_send_too() {
 }
 
 #[test]
+fn what_came_behind_a_refused_batch_too() {
+    let not_enough_replicas =
+        Event::ProduceAnswered { tp: TP, base: Offset(-1), last: Offset(-1), acks: -1, error: 19, duplicate: false };
+    let h = doubled(|h| {
+        h.tell(ProcessId(1), not_enough_replicas).tell(ProcessId(1), OUT_OF_ORDER).tell(PRODUCER, BUMPED);
+    });
+    h.finds_only(&["layer/duplicate by P-25, P-32"]);
+}
+
+#[test]
 fn another_producer_does_not() {
     let h = doubled(|h| {
         h.tell(ProcessId(1), RESTARTED).tell(ProcessId(1), OUT_OF_ORDER).tell(ProcessId(11), BUMPED);

@@ -199,11 +199,11 @@ mod tests {
     #[test]
     fn the_first_who_answers_leads_and_another_refuses_what_was_meant_for_it() {
         let (mut bench, mut link) = (Bench::default(), link());
-        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource), 1, cx));
+        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource, Vec::new()), 1, cx));
         bench.comes_up(&mut link);
         assert_eq!(bench.sent(), [None]);
         assert_eq!(bench.answered(&mut link, FIRST), [(1, Ended::Answered(true))]);
-        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource), 2, cx));
+        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource, Vec::new()), 2, cx));
         assert_eq!(bench.sent(), [FIRST]);
         assert_eq!(bench.answered(&mut link, SECOND), [(2, Ended::Fenced(SECOND))]);
     }
@@ -216,7 +216,7 @@ mod tests {
         bench.with(|cx| link.ask(offer, 1, cx));
         bench.with(|cx| link.follow(SECOND, cx));
         assert_eq!(link.deadline(), None, "nobody waits for it");
-        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource), 2, cx));
+        bench.with(|cx| link.ask(Call::Heartbeat(Master::Resource, Vec::new()), 2, cx));
         bench.comes_up(&mut link);
         assert_eq!(bench.sent(), [SECOND], "the offer is gone");
     }

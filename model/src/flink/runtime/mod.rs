@@ -10,6 +10,7 @@ pub mod job_manager;
 mod link;
 pub mod operator;
 pub mod rpc;
+mod slots;
 pub mod state;
 mod task;
 pub mod task_manager;

@@ -66,8 +66,9 @@ pub enum Call {
         /// Where it takes requests for partitions.
         data: Addr,
     },
-    /// To a TaskManager: is it there (`heartbeatFromResourceManager`, `heartbeatFromJobManager`)?
-    Heartbeat(Master),
+    /// To a TaskManager: is it there (`heartbeatFromResourceManager`, `heartbeatFromJobManager`)? A JobMaster says which slots it
+    /// believes to have there (`AllocatedSlotReport`).
+    Heartbeat(Master, Vec<u16>),
     /// The ResourceManager to a TaskManager: a slot for a job (`requestSlot`).
     RequestSlot {
         /// For whom.
@@ -122,6 +123,8 @@ pub enum Note {
     Disconnect(JobId),
     /// A TaskManager to the ResourceManager: the job has no use for this slot, it is free (`notifySlotAvailable`).
     SlotAvailable(ResourceId, JobId, u16),
+    /// A TaskManager to a JobMaster: this slot is not yours (any more) (`failSlot`).
+    FailSlot(ResourceId, JobId, u16),
     /// To a TaskManager: another JobManager leads from now on, and this is it.
     Leader(FencingToken),
     /// A task to its JobMaster: it has taken its snapshot (`acknowledgeCheckpoint`); of so many bytes, or handles in their place,
@@ -231,7 +234,7 @@ impl Rpc {
         match self {
             Self::Ask { call, .. } => match call {
                 Call::RegisterTaskManager { .. } => (64, "registerTaskExecutor"),
-                Call::Heartbeat(_) => (65, "requestHeartbeat"),
+                Call::Heartbeat(..) => (65, "requestHeartbeat"),
                 Call::RequestSlot { .. } => (66, "requestSlot"),
                 Call::OfferSlots { .. } => (67, "offerSlots"),
                 Call::Submit(_) => (68, "submitTask"),
@@ -249,6 +252,7 @@ impl Rpc {
                 Note::Complete(..) => (79, "notifyCheckpointComplete"),
                 Note::Aborted(..) => (86, "notifyCheckpointAborted"),
                 Note::SlotAvailable(..) => (89, "notifySlotAvailable"),
+                Note::FailSlot(..) => (90, "failSlot"),
                 Note::Leader(_) => (87, "notifyLeaderAddress"),
                 Note::Reported(..) => (88, "sendOperatorEventToCoordinator"),
             },
@@ -326,7 +330,10 @@ impl Feed for Call {
                 rpc.feed(chain);
                 data.feed(chain);
             }
-            Self::Heartbeat(master) => master.feed(chain),
+            Self::Heartbeat(master, slots) => {
+                master.feed(chain);
+                slots.iter().for_each(|s| chain.u16(*s));
+            }
             Self::RequestSlot { job, slot } => {
                 job.feed(chain);
                 chain.u16(*slot);
@@ -381,7 +388,7 @@ impl Feed for Note {
                 feed_slots(slots, chain);
             }
             Self::Disconnect(job) => job.feed(chain),
-            Self::SlotAvailable(resource, job, slot) => {
+            Self::SlotAvailable(resource, job, slot) | Self::FailSlot(resource, job, slot) => {
                 resource.feed(chain);
                 job.feed(chain);
                 chain.u32(u32::from(*slot));

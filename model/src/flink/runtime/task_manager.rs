@@ -1,13 +1,14 @@
-//! A TaskManager: slots, the tasks in them, and the channels between tasks (`TaskExecutor`, `NettyShuffleEnvironment`).
+//! A TaskManager: slots, the tasks in them, and their words with the JobManager (`TaskExecutor`).
 
-use super::element::Buffer;
+mod channels;
+
 use super::ids::{AttemptId, ChannelId, JobId, ResourceId};
 use super::link::{Ended, Link};
 use super::rpc::{Call, Cause, Data, Deployment, ExecutionState, FencingToken, Master, Note, Rpc};
-use super::task::{Mail, PORTS, Reader, Split, Subpartition, Task, Turn, first_credit};
+use super::slots::{Offered, SlotTable};
+use super::task::{Mail, PORTS, Reader, Split, Task, Turn};
 use crate::base::{
-    Addr, ConnEvent, ConnId, Cx, Event, Ghost, HoldBack, Input, Lane, Millis, Port, Signal, SimTime, SmallMap, TopicId,
-    TopicPartition,
+    Addr, ConnId, Cx, Ghost, HoldBack, Input, Lane, Millis, Port, Signal, SimTime, SmallMap, TopicId, TopicPartition,
 };
 use crate::flink::heartbeat::{Beat, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
@@ -25,8 +26,6 @@ pub const DATA: Port = Port(3);
 const READING: Port = Port(4);
 /// The first task's port.
 const TASKS: u16 = 16;
-/// [`Event::TaskManagerLost`]: a channel broke (H6).
-const BROKEN_CHANNEL: u8 = 2;
 /// `taskmanager.registration.timeout`: then the process ends itself (H5).
 const REGISTRATION_TIMEOUT: Millis = Millis::secs(300);
 /// Wait between two tries to register.
@@ -49,7 +48,8 @@ pub struct TaskManagerConfig {
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Register,
-    Offer(JobId, u16),
+    /// A slot to a job, by the number of the offer.
+    Offer(JobId, u16, u32),
     Update(AttemptId, ExecutionState),
 }
 
@@ -63,8 +63,7 @@ pub struct TaskManager {
     /// Since when it knows no ResourceManager.
     unregistered: Option<Millis>,
     masters: HeartbeatManager<Master>,
-    /// By slot: whose it is.
-    slots: Vec<Option<JobId>>,
+    slots: SlotTable,
     /// By place, which gives their ports.
     tasks: Vec<Option<Box<Task>>>,
     /// Connections to the data ports of other TaskManagers, by their address.
@@ -106,7 +105,7 @@ impl TaskManager {
             register_at: Some(cx.millis()),
             unregistered: Some(cx.millis()),
             masters: HeartbeatManager::asked(config.heartbeat),
-            slots: vec![None; usize::from(config.slots)],
+            slots: SlotTable::new(config.slots),
             tasks: Vec::new(),
             readers: BTreeMap::new(),
             again: Vec::new(),
@@ -214,11 +213,11 @@ impl TaskManager {
         }
         self.line.follow(leader, cx);
         let of_tasks = self.tasks().map(|t| t.id().subtask.job);
-        let jobs: BTreeSet<_> = of_tasks.chain(self.slots.iter().flatten().copied()).collect();
+        let jobs: BTreeSet<_> = of_tasks.chain(self.slots.report().into_iter().flatten()).collect();
         for job in jobs {
             self.fail_job(job, cx);
         }
-        self.slots.fill(None);
+        self.slots.clear();
         self.masters.unmonitor(Master::Resource);
         self.register_at = Some(cx.millis());
         self.unregistered = Some(cx.millis());
@@ -230,20 +229,22 @@ impl TaskManager {
     }
     fn answer<W>(&mut self, conn: ConnId, call: &Call, cx: &mut Cx<'_, Message, W>) -> bool {
         match call {
-            Call::Heartbeat(master) => {
+            Call::Heartbeat(master, report) => {
                 let beat = self.masters.requested(*master, cx.millis());
                 if beat.is_some() {
-                    let slots = if *master == Master::Resource { self.slots.clone() } else { Vec::new() };
+                    let slots = if *master == Master::Resource { self.slots.report() } else { Vec::new() };
                     cx.send(conn, Rpc::Tell(Note::Alive(*master, self.resource, slots)).wrap());
+                    if let Master::Job(job) = master {
+                        self.compare_slots(*job, report, cx);
+                    }
                 }
                 true
             }
             Call::RequestSlot { job, slot } => {
                 // One that knows no ResourceManager takes none: what it is asked for was meant for the start before it.
                 let known = self.unregistered.is_none();
-                let free = known && self.slots[usize::from(*slot)].is_none_or(|j| j == *job);
+                let free = known && self.slots.allocate(*job, *slot);
                 if free {
-                    self.slots[usize::from(*slot)] = Some(*job);
                     self.masters.monitor(Master::Job(*job), cx.millis());
                     self.offer(*job, *slot, cx);
                 }
@@ -283,7 +284,7 @@ impl TaskManager {
         }
     }
     fn submit<W>(&mut self, deployment: &Arc<Deployment>, cx: &mut Cx<'_, Message, W>) -> bool {
-        if self.slots.get(usize::from(deployment.slot)) != Some(&Some(deployment.attempt.subtask.job)) {
+        if !self.slots.has(deployment.attempt.subtask.job, deployment.slot) {
             return false;
         }
         let place = self.tasks.iter().position(Option::is_none).unwrap_or(self.tasks.len());
@@ -343,8 +344,8 @@ impl TaskManager {
         if self.register_at.is_some_and(|at| at <= now) {
             self.register_at = Some(now + REGISTER_AGAIN);
             let rpc = Addr { process: cx.me, port: RPC };
-            let call =
-                Call::RegisterTaskManager { resource: self.resource, slots: self.slots.clone(), rpc, data: self.me };
+            let slots = self.slots.report();
+            let call = Call::RegisterTaskManager { resource: self.resource, slots, rpc, data: self.me };
             self.line.ask(call, Asked::Register, cx);
         }
         let (due, later) = std::mem::take(&mut self.again).into_iter().partition(|(at, _)| *at <= now);
@@ -366,15 +367,8 @@ impl TaskManager {
                 self.masters.monitor(Master::Resource, cx.millis());
             }
             (Asked::Register, _) => self.register_at = Some(cx.millis() + REGISTER_AGAIN),
-            (Asked::Offer(job, _), Ended::Answered(true)) => self.masters.monitor(Master::Job(job), cx.millis()),
-            // Refused, or not answered within `taskmanager.slot.timeout`, which is that of a call.
-            (Asked::Offer(job, slot), _) => {
-                if self.slots[usize::from(slot)].take_if(|j| *j == job).is_some() {
-                    self.line.tell(Note::SlotAvailable(self.resource, job, slot), cx);
-                }
-                if !self.slots.contains(&Some(job)) {
-                    self.masters.unmonitor(Master::Job(job));
-                }
+            (Asked::Offer(job, slot, offer), how) => {
+                self.offered((job, slot, offer), how == Ended::Answered(true), cx);
             }
             // A state that the JobMaster did not hear of: the task cannot go on unknown.
             (Asked::Update(attempt, ExecutionState::Running), Ended::Answered(false)) => {
@@ -386,18 +380,51 @@ impl TaskManager {
         }
     }
     fn offer<W>(&mut self, job: JobId, slot: u16, cx: &mut Cx<'_, Message, W>) {
+        let number = self.slots.offer(slot);
         let offer = Call::OfferSlots { resource: self.resource, job, slots: vec![slot] };
-        self.line.ask(offer, Asked::Offer(job, slot), cx);
+        self.line.ask(offer, Asked::Offer(job, slot, number), cx);
+    }
+    /// An offer has been answered, or not within `taskmanager.slot.timeout`, which is that of a call.
+    fn offered<W>(&mut self, (job, slot, offer): (JobId, u16, u32), accepted: bool, cx: &mut Cx<'_, Message, W>) {
+        match self.slots.offered(job, slot, offer, accepted) {
+            Offered::Active => self.masters.monitor(Master::Job(job), cx.millis()),
+            Offered::Rejected => self.free_slot(job, slot, cx),
+            Offered::Gone => self.line.tell(Note::FailSlot(self.resource, job, slot), cx),
+            Offered::Outdated | Offered::Nothing => {}
+        }
+    }
+    /// Gives a slot back to the ResourceManager (`freeSlotInternal`).
+    fn free_slot<W>(&mut self, job: JobId, slot: u16, cx: &mut Cx<'_, Message, W>) {
+        self.slots.free(slot);
+        self.line.tell(Note::SlotAvailable(self.resource, job, slot), cx);
+        if self.slots.of(job).is_empty() {
+            self.masters.unmonitor(Master::Job(job));
+        }
+    }
+    /// A JobMaster says which slots it believes to have here: it hears of those that it has not, and those that it does not
+    /// know any more are freed with the tasks in them.
+    fn compare_slots<W>(&mut self, job: JobId, believed: &[u16], cx: &mut Cx<'_, Message, W>) {
+        let (strange, unknown) = self.slots.compare(job, believed);
+        for slot in strange {
+            self.line.tell(Note::FailSlot(self.resource, job, slot), cx);
+        }
+        for slot in unknown {
+            for place in 0..self.tasks.len() {
+                let there = |t: &Task| t.id().subtask.job == job && t.deployment.slot == slot;
+                if self.tasks[place].as_deref().is_some_and(there) {
+                    self.end(place, ExecutionState::Failed(Cause::Unreachable), cx);
+                }
+            }
+            self.free_slot(job, slot, cx);
+        }
     }
     /// The JobMaster of a job is lost, or has let go (H5): its tasks fail, and its slots are offered to it again, as to one that is
     /// back (`JobLeaderService.reconnect`). Nobody else would tell the ResourceManager, if that has not lost this TaskManager
     /// too, that the job is to have them anew or that they are free.
     fn lose_job<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) {
         self.fail_job(job, cx);
-        for slot in 0..self.slots.len() as u16 {
-            if self.slots[usize::from(slot)] == Some(job) {
-                self.offer(job, slot, cx);
-            }
+        for slot in self.slots.of(job) {
+            self.offer(job, slot, cx);
         }
     }
     fn fail_job<W>(&mut self, job: JobId, cx: &mut Cx<'_, Message, W>) {
@@ -479,175 +506,5 @@ impl TaskManager {
             cx.wake_port(Port(task.port.0 + n), None);
         }
         self.update(task.id(), state, cx);
-    }
-
-    // ---- channels
-
-    /// Sends what the readers of a task's outputs have room for.
-    fn ship<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
-        let Some(task) = self.tasks[place].as_mut() else { return };
-        let mut local = Vec::new();
-        for target in task.outputs.iter_mut().flat_map(|o| o.targets.iter_mut()) {
-            while let Some(buffer) = target.next() {
-                match target.reader {
-                    Reader::Remote(conn) => cx.send(conn, Rpc::Data(Data::Buffer(target.channel, buffer)).wrap()),
-                    Reader::Local | Reader::None => local.push((target.channel, buffer)),
-                }
-            }
-        }
-        for (channel, buffer) in local {
-            self.receive(channel, buffer, cx);
-        }
-    }
-    fn receive<W>(&mut self, id: ChannelId, buffer: Buffer, cx: &mut Cx<'_, Message, W>) {
-        if let Some(task) = self.task(id.consumer)
-            && let Some(at) = task.inputs.position(id)
-        {
-            task.receive(at, buffer, cx);
-        }
-    }
-    /// Tells the producers of a task's inputs of room.
-    fn give_credit<W>(&mut self, place: usize, cx: &mut Cx<'_, Message, W>) {
-        let Some(task) = self.tasks[place].as_mut() else { return };
-        for (channel, more) in task.inputs.credits() {
-            self.upstream(place, channel, Data::Credit(channel, more), cx);
-        }
-    }
-    /// A reader says something about a channel that it reads.
-    fn reader_says<W>(&mut self, what: &Data, cx: &mut Cx<'_, Message, W>) {
-        match what {
-            Data::Credit(channel, more) => self.credit(*channel, *more, cx),
-            Data::Resume(channel) => self.change_target(*channel, Subpartition::resume, cx),
-            _ => {}
-        }
-    }
-    fn credit<W>(&mut self, channel: ChannelId, more: u32, cx: &mut Cx<'_, Message, W>) {
-        self.change_target(channel, |target| target.credit(more), cx);
-    }
-    /// Something about a subpartition has changed: what can go out now goes out.
-    fn change_target<W>(
-        &mut self,
-        channel: ChannelId,
-        change: impl FnOnce(&mut Subpartition),
-        cx: &mut Cx<'_, Message, W>,
-    ) {
-        let Some(place) = self.find(channel.producer) else { return };
-        let Some(task) = self.tasks[place].as_mut() else { return };
-        let mut targets = task.outputs.iter_mut().flat_map(|o| o.targets.iter_mut());
-        if let Some(target) = targets.find(|t| t.channel == channel) {
-            change(target);
-        }
-        let port = task.port;
-        self.ship(place, cx);
-        self.wake(port, Some(cx.now), cx);
-    }
-    /// Asks for a channel's partition, here or at another TaskManager.
-    fn request<W>(&mut self, channel: ChannelId, from: Addr, cx: &mut Cx<'_, Message, W>) {
-        if from == self.me {
-            if !self.attach(channel, Reader::Local, cx) {
-                self.not_found(channel, cx);
-            }
-            return;
-        }
-        match self.readers.get(&from) {
-            Some((conn, true)) => cx.send(*conn, Rpc::Data(Data::Request(channel)).wrap()),
-            // Its requests go out when the connection is up.
-            Some((_, false)) => {}
-            None => {
-                let conn = cx.open_from(READING, from);
-                self.readers.insert(from, (conn, false));
-            }
-        }
-    }
-    /// A reader takes up a channel; false if its producer is not here.
-    fn attach<W>(&mut self, channel: ChannelId, reader: Reader, cx: &mut Cx<'_, Message, W>) -> bool {
-        let Some(task) = self.task(channel.producer) else { return false };
-        let mut targets = task.outputs.iter_mut().flat_map(|o| o.targets.iter_mut());
-        let Some(target) = targets.find(|t| t.channel == channel) else { return false };
-        target.reader = reader;
-        let graph = &task.deployment.graph;
-        let edge = &graph.edges[usize::from(channel.edge)];
-        let producers = match edge.exchange {
-            super::graph::Exchange::Forward => 1,
-            _ => usize::from(graph.vertices[usize::from(edge.from)].parallelism),
-        };
-        self.credit(channel, first_credit(producers), cx);
-        true
-    }
-    fn not_found<W>(&mut self, channel: ChannelId, cx: &mut Cx<'_, Message, W>) {
-        let Some(place) = self.find(channel.consumer) else { return };
-        let Some(task) = self.tasks[place].as_mut() else { return };
-        let Some(at) = task.inputs.position(channel) else { return };
-        match task.inputs.channels[at].not_found() {
-            Some(wait) => self.again.push((cx.millis() + wait, channel)),
-            None => self.end(place, ExecutionState::Failed(Cause::PartitionNotFound), cx),
-        }
-    }
-    /// At the port where others ask for partitions.
-    fn asked_for_data<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
-        match input {
-            Input::Message { conn, message: Message::Foreign(m), .. } => match m.get() {
-                Some(Rpc::Data(Data::Request(channel))) => {
-                    let attached = self.attach(*channel, Reader::Remote(*conn), cx);
-                    let answer = (!attached).then(|| Rpc::Data(Data::NotFound(*channel)).wrap());
-                    answer.into_iter().for_each(|answer| cx.send(*conn, answer));
-                }
-                Some(Rpc::Data(what)) => self.reader_says(what, cx),
-                _ => {}
-            },
-            // Its reader is gone: what it would have read waits for the task's own end.
-            Input::Connection(conn, ConnEvent::Reset) => {
-                let targets = self.tasks.iter_mut().flatten().flat_map(|t| t.outputs.iter_mut());
-                for target in targets.flat_map(|o| o.targets.iter_mut()) {
-                    if target.reader == Reader::Remote(*conn) {
-                        target.reader = Reader::None;
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    /// On its connections to the partitions of others.
-    fn reads<W>(&mut self, input: &Input<Message>, cx: &mut Cx<'_, Message, W>) {
-        match input {
-            Input::Connection(conn, ConnEvent::Up) => {
-                let Some((from, state)) = self.readers.iter_mut().find(|(_, (c, _))| c == conn) else { return };
-                state.1 = true;
-                let from = *from;
-                let channels = self.tasks.iter().flatten().flat_map(|t| t.inputs.channels.iter());
-                for channel in channels.filter(|c| c.from == from) {
-                    cx.send(*conn, Rpc::Data(Data::Request(channel.id)).wrap());
-                }
-            }
-            // A broken channel fails the receiving task at once (H6).
-            Input::Connection(conn, ConnEvent::Refused | ConnEvent::Reset) => {
-                let Some(from) = self.readers.iter().find(|(_, (c, _))| c == conn).map(|(from, _)| *from) else {
-                    return;
-                };
-                self.readers.remove(&from);
-                let mut told = BTreeSet::new();
-                for place in 0..self.tasks.len() {
-                    let broken = |t: &Task| t.inputs.channels.iter().any(|c| c.from == from && !c.ended);
-                    let of = self.tasks[place].as_ref().filter(|t| !t.is_closing() && broken(t));
-                    if let Some(job) = of.map(|t| t.id().subtask.job.0) {
-                        if told.insert(job) {
-                            cx.emit(Event::TaskManagerLost { job, signal: BROKEN_CHANNEL });
-                        }
-                        self.end(place, ExecutionState::Failed(Cause::ChannelBroken), cx);
-                    }
-                }
-            }
-            Input::Message { message: Message::Foreign(m), .. } => match m.get() {
-                Some(Rpc::Data(Data::Buffer(channel, buffer))) => self.receive(*channel, buffer.clone(), cx),
-                Some(Rpc::Data(Data::NotFound(channel))) => self.not_found(*channel, cx),
-                Some(Rpc::Data(Data::Failed(channel))) => {
-                    if let Some(place) = self.find(channel.consumer) {
-                        self.end(place, ExecutionState::Failed(Cause::ChannelBroken), cx);
-                    }
-                }
-                _ => {}
-            },
-            _ => {}
-        }
     }
 }

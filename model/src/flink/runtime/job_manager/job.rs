@@ -277,6 +277,25 @@ impl JobMaster {
         used
     }
 
+    /// The slots of a TaskManager that it has (`createAllocatedSlotReport`).
+    pub fn slots_of(&self, manager: ResourceId) -> Vec<u16> {
+        self.slots.iter().flatten().filter(|(m, _)| *m == manager).map(|(_, slot)| *slot).collect()
+    }
+    /// A slot is not to be had any more (`failSlot`): what runs in it has failed.
+    pub fn lose_slot(&mut self, slot: Slot, now: Millis, wants: &mut Vec<Want>) {
+        self.lose_slots(|s| *s == slot, now, wants);
+    }
+    fn lose_slots(&mut self, lost: impl Fn(&Slot) -> bool, now: Millis, wants: &mut Vec<Want>) {
+        self.slots.iter_mut().for_each(|s| {
+            s.take_if(|s| lost(s));
+        });
+        let there = |e: &Execution| e.slot.as_ref().is_some_and(&lost) && !e.stage.is_over();
+        let lost: Vec<_> = self.executions.iter().filter(|(_, e)| there(e)).map(|(s, _)| *s).collect();
+        for subtask in lost {
+            self.call_failed(self.attempt(subtask), now, wants);
+        }
+    }
+
     /// Goes on as far as it can.
     pub fn run(&mut self, now: Millis, data: impl Fn(ResourceId) -> Option<Addr>) -> Vec<Want> {
         let mut wants = Vec::new();
@@ -446,14 +465,7 @@ impl JobMaster {
     }
     /// A TaskManager is lost: its slots are gone, what ran there has failed at once (H4).
     pub fn lose(&mut self, manager: ResourceId, now: Millis, wants: &mut Vec<Want>) {
-        self.slots.iter_mut().for_each(|s| {
-            s.take_if(|(m, _)| *m == manager);
-        });
-        let there = |e: &Execution| e.slot.is_some_and(|(m, _)| m == manager) && !e.stage.is_over();
-        let lost: Vec<_> = self.executions.iter().filter(|(_, e)| there(e)).map(|(s, _)| *s).collect();
-        for subtask in lost {
-            self.call_failed(self.attempt(subtask), now, wants);
-        }
+        self.lose_slots(|(m, _)| *m == manager, now, wants);
     }
     /// No slot is to be had: that is a failure too (R1.4).
     pub fn no_resource(&mut self, now: Millis, wants: &mut Vec<Want>) {

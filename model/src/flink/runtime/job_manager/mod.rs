@@ -342,6 +342,7 @@ impl JobManager {
             Some(Rpc::Tell(Note::SlotAvailable(id, job, slot))) => {
                 self.resources.available(*id, *job, *slot, cx.millis());
             }
+            Some(Rpc::Tell(Note::FailSlot(id, job, slot))) => self.lose_slot(*job, (*id, *slot), cx),
             Some(Rpc::Tell(
                 note @ (Note::Acknowledge(attempt, ..) | Note::Decline(attempt, ..) | Note::Reported(attempt, ..)),
             )) => {
@@ -469,8 +470,12 @@ impl JobManager {
             for beat in beats {
                 match beat {
                     Beat::Request(id) => {
+                        let slots = match master {
+                            Master::Resource => Vec::new(),
+                            Master::Job(job) => self.jobs[usize::from(job.0)].master.slots_of(id),
+                        };
                         if let Some(line) = self.lines.get_mut(&id) {
-                            line.ask(Call::Heartbeat(master), Asked::Heartbeat(master), cx);
+                            line.ask(Call::Heartbeat(master, slots), Asked::Heartbeat(master), cx);
                         }
                     }
                     Beat::TimedOut(id) => self.lost_by(master, id, SILENT, cx),
@@ -499,6 +504,16 @@ impl JobManager {
             line.tell(Note::Disconnect(job), cx);
         }
         self.with_job(job, cx, |job, wants| job.lose(id, now, wants));
+    }
+    /// A JobMaster has no slot of this number at a TaskManager; one without any is none of its own (`releaseEmptyTaskManager`).
+    fn lose_slot<W: From<Foreign>>(&mut self, job: JobId, (id, slot): (ResourceId, u16), cx: &mut Cx<'_, Message, W>) {
+        let now = cx.millis();
+        let Some(had) = self.job(job).map(|master| master.slots_of(id)) else { return };
+        if had == [slot] {
+            self.lose_for(job, id, cx);
+        } else {
+            self.with_job(job, cx, |job, wants| job.lose_slot((id, slot), now, wants));
+        }
     }
     fn lose<W: From<Foreign>>(&mut self, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
         self.beats.unmonitor(id);
