@@ -12,6 +12,8 @@ use crate::kafka::coordinator::group::messages::{GroupRequest, TxnOffsetCommitRe
 use crate::kafka::messages::{Reply, Request};
 use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, TransactionalId};
 
+/// How often a look-up of the group's coordinator is repeated (`RD_KAFKA_REQUEST_DEFAULT_RETRIES`).
+const GROUP_RETRIES: u32 = 2;
 /// Delay of a coordinator look-up after its connection broke, an attempt failed, or it was decommissioned (K-22).
 const QUERY_DELAY: Millis = Millis(500);
 
@@ -233,12 +235,17 @@ impl RdProducer {
             Err(error) => error,
         };
         let shown = if let RdError::Code(code) = error { RdError::of(code) } else { error };
-        match group_action(error) {
+        let action = group_action(error);
+        // A lost connection makes a request of its own; only answers use up the repetitions of one.
+        let again = action == Some(TxnAction::Retry(100)) && error != RdError::Transport;
+        self.coordinators.group.tries = if again { self.coordinators.group.tries + 1 } else { 0 };
+        match action {
             // Nothing asks again.
             None => self.coordinators.group.asking = true,
+            Some(_) if self.coordinators.group.tries > GROUP_RETRIES => self.coordinators.group.asking = true,
             Some(TxnAction::Retry(100)) => {
-                self.coordinators.group.tries += 1;
-                let wait = retry_backoff(self.coordinators.group.tries, &self.config, self.net.stream());
+                let tries = self.coordinators.group.tries.max(1);
+                let wait = retry_backoff(tries, &self.config, self.net.stream());
                 self.coordinators.group.not_before = now + wait;
             }
             Some(TxnAction::Fatal) => self.raise_fatal(shown),

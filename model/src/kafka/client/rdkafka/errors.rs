@@ -95,15 +95,13 @@ pub struct ProduceAction {
     pub refresh: bool,
     /// Counts as a retry: the back-off doubles.
     pub counts: bool,
-    /// The broker may have appended it.
-    pub persisted: bool,
 }
 
-const RETRY: ProduceAction = ProduceAction { retry: true, refresh: false, counts: true, persisted: true };
-const MOVED: ProduceAction = ProduceAction { retry: true, refresh: true, counts: false, persisted: false };
-const FAIL: ProduceAction = ProduceAction { retry: false, refresh: false, counts: true, persisted: false };
+const RETRY: ProduceAction = ProduceAction { retry: true, refresh: false, counts: true };
+const MOVED: ProduceAction = ProduceAction { retry: true, refresh: true, counts: false };
+const FAIL: ProduceAction = ProduceAction { retry: false, refresh: false, counts: true };
 
-/// Produce answers that are retried. Every code not listed fails the records.
+/// Produce answers that are retried (`rd_kafka_handle_Produce_error`). Every code not listed fails the records.
 pub const PRODUCE: &[(RdError, ProduceAction)] = &[
     (RdError::Transport, ProduceAction { refresh: true, ..RETRY }),
     (RdError::TimedOut, RETRY),
@@ -115,11 +113,11 @@ pub const PRODUCE: &[(RdError, ProduceAction)] = &[
     (RdError::Code(ErrorCode::BrokerNotAvailable), MOVED),
     (RdError::Code(ErrorCode::ReplicaNotAvailable), MOVED),
     (RdError::Code(ErrorCode::CoordinatorLoadInProgress), RETRY),
-    (RdError::Code(ErrorCode::CoordinatorNotAvailable), RETRY),
-    (RdError::Code(ErrorCode::NotCoordinator), RETRY),
+    (RdError::Code(ErrorCode::CoordinatorNotAvailable), MOVED),
+    (RdError::Code(ErrorCode::NotCoordinator), MOVED),
     (RdError::Code(ErrorCode::NotEnoughReplicas), RETRY),
     (RdError::Code(ErrorCode::NotEnoughReplicasAfterAppend), RETRY),
-    (RdError::Code(ErrorCode::KafkaStorageError), RETRY),
+    (RdError::Code(ErrorCode::KafkaStorageError), ProduceAction { refresh: true, ..RETRY }),
 ];
 
 /// The action for a Produce error.

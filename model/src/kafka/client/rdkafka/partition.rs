@@ -36,8 +36,6 @@ struct Formed {
     ages: VecDeque<(u32, Millis)>,
     retries: u32,
     not_before: Millis,
-    /// Some attempt may have been appended. Never taken back.
-    persisted: bool,
 }
 impl Formed {
     fn records(&self) -> u32 {
@@ -333,7 +331,7 @@ impl Partition {
             self.fresh.pop_front();
         }
         let rows: Arc<[Row]> = rows.into();
-        let formed = Formed { first, rows, sealed: None, ages, retries: 0, not_before: Millis::ZERO, persisted: false };
+        let formed = Formed { first, rows, sealed: None, ages, retries: 0, not_before: Millis::ZERO };
         (!formed.rows.is_empty()).then_some(formed)
     }
 
@@ -373,7 +371,6 @@ impl Partition {
                         // renumbered. The renumbering needs a new epoch.
                         action.retry = true;
                         action.counts = false;
-                        action.persisted = false;
                         consequences.push(Consequence::Bump(error));
                     } else {
                         // The batch next in line: the broker lacks or has something that this producer does not know of.
@@ -385,7 +382,6 @@ impl Partition {
                     if batch.retries == 0 && self.next_err == sequence {
                         action.retry = true;
                         action.counts = false;
-                        action.persisted = false;
                         consequences.push(Consequence::Bump(error));
                     } else {
                         fatal = true;
@@ -400,7 +396,7 @@ impl Partition {
         }
         let again = batch.retries + u32::from(action.counts);
         if !fatal && action.retry && again <= config.retries {
-            return self.requeue(batch, again, action.persisted, now, config, stream);
+            return self.requeue(batch, again, now, config, stream);
         }
         if fatal {
             consequences.push(Consequence::Fatal(error));
@@ -438,28 +434,18 @@ impl Partition {
         out.push(Delivery { tp: self.tp, batch: batch.last_sent(), result: Ok(base) });
     }
 
-    fn requeue(
-        &mut self,
-        mut batch: Formed,
-        retries: u32,
-        persisted: bool,
-        now: Millis,
-        config: &RdConfig,
-        stream: &mut Stream,
-    ) {
+    fn requeue(&mut self, mut batch: Formed, retries: u32, now: Millis, config: &RdConfig, stream: &mut Stream) {
         batch.retries = retries;
-        batch.persisted |= persisted;
         batch.not_before = now + retry_backoff(retries, config, stream);
         self.wait_drain = config.idempotence;
         let at = self.retry.partition_point(|b| b.first < batch.first);
         self.retry.insert(at, batch);
     }
 
-    /// Fails records that are older than `timeout` and not on the wire. True with the deliveries if one of them may have
-    /// been appended: then nobody knows what the broker expects next, and the epoch must be raised (P-33).
+    /// Fails records that are older than `timeout` and not on the wire. Whether there were any: their numbers are a gap,
+    /// sent before or not.
     pub fn expire(&mut self, now: Millis, timeout: Millis, out: &mut Vec<Delivery>) -> bool {
         let old = |at: Millis| at.saturating_add(timeout) <= now;
-        let mut persisted = false;
         let mut failed = Vec::new();
         while let Some(batch) = self.retry.front_mut() {
             let mut gone = 0;
@@ -470,7 +456,6 @@ impl Partition {
             if gone == 0 {
                 break;
             }
-            persisted |= batch.persisted;
             failed.extend_from_slice(&batch.rows[..gone]);
             if gone < batch.rows.len() {
                 batch.rows = Arc::from(&batch.rows[gone..]);
@@ -487,10 +472,11 @@ impl Partition {
                 self.fresh.pop_front();
             }
         }
-        if !failed.is_empty() {
+        let any = !failed.is_empty();
+        if any {
             out.push(Delivery { tp: self.tp, batch: unsent(failed), result: Err(RdError::MessageTimedOut) });
         }
-        persisted
+        any
     }
 
     /// Drops everything that is not on the wire. With `abort` the numbers of the dropped records are used again: they will
@@ -614,14 +600,14 @@ mod tests {
     }
 
     #[test]
-    fn expiry_of_what_may_be_stored_asks_for_a_new_epoch() {
+    fn expiry_makes_a_gap_whether_sent_or_not() {
         let mut b = Bench::new();
         let first = b.send(1, 0, 0)[0].id;
         b.answer(first, ErrorCode::NotEnoughReplicas, 1);
+        assert!(!b.p.expire(Millis(299_999), Millis(300_000), &mut Vec::new()));
         assert!(b.p.expire(Millis(300_000), Millis(300_000), &mut Vec::new()));
         assert!(b.p.idle());
-        let second = b.send(1, 300_001, 0)[0].id;
-        b.answer(second, ErrorCode::NotLeaderOrFollower, 300_002);
-        assert!(!b.p.expire(Millis(700_000), Millis(300_000), &mut Vec::new()));
+        b.p.push(Row { bytes: 10, ..Row::default() }, Millis(300_001));
+        assert!(b.p.expire(Millis(700_000), Millis(300_000), &mut Vec::new()));
     }
 }

@@ -529,16 +529,18 @@ impl RdProducer {
         self.report(done);
     }
 
-    /// Fails records that are too old; once a second (`rd_kafka_broker_toppars_timeout_scan`).
+    /// Fails records that are too old; once a second. The thread of a partition's broker drains and raises the epoch for
+    /// the gap they leave (`rd_kafka_toppar_producer_serve`), sent before or not. Partitions without a leader belong to the
+    /// internal broker, which only fails them (`rd_kafka_broker_toppars_timeout_scan`): the next record shows the gap.
     pub(super) fn expire(&mut self, now: Millis) {
         let timeout = self.config.message_timeout();
         let mut out = Vec::new();
-        let mut persisted = false;
+        let mut gap = false;
         for p in self.partitions.values_mut() {
-            persisted |= p.expire(now, timeout, &mut out);
+            gap |= p.expire(now, timeout, &mut out) && self.metadata.leader(p.tp).node != BrokerId::NONE;
         }
         self.report(out);
-        if persisted && self.config.idempotence {
+        if gap && self.idempotence == Idempotence::Assigned {
             self.follow(Consequence::Bump(RdError::TimedOut), now);
         }
     }

@@ -9,7 +9,7 @@ use crate::kafka::ErrorCode;
 use crate::kafka::messages::{
     BrokerInfo, InitProducerIdReply, MetadataReply, PartitionInfo, ProduceReply, ProducedPartition, Reply, Request,
 };
-use crate::kafka::txn_messages::{CoordinatorReply, CoordinatorRequest, GroupId, TransactionalId};
+use crate::kafka::txn_messages::{CoordinatorKey, CoordinatorReply, CoordinatorRequest, GroupId, TransactionalId};
 
 const TOPIC: TopicId = TopicId(0);
 const TP: TopicPartition = TopicPartition::new(0, 0);
@@ -21,6 +21,8 @@ struct Bench {
     knows_topic: bool,
     /// It is in the lists that it gives.
     lists_itself: bool,
+    /// How many look-ups of the group's coordinator it still refuses.
+    refuses: u32,
     seen: Vec<i32>,
 }
 impl Bench {
@@ -31,7 +33,7 @@ impl Bench {
         let addr = Addr { process: ProcessId(1), port: Port(0) };
         let stream = Streams(seed).stream(Domain::Process, 1, "librdkafka");
         let producer = RdProducer::new(config, vec![addr], fixes, stream, Millis::ZERO);
-        Self { producer, now: Millis::ZERO, knows_topic: true, lists_itself: true, seen: Vec::new() }
+        Self { producer, now: Millis::ZERO, knows_topic: true, lists_itself: true, refuses: 0, seen: Vec::new() }
     }
     fn run(&mut self, until: i64) {
         while self.now.0 < until {
@@ -83,6 +85,14 @@ impl Bench {
                 Reply::Produce(ProduceReply { partitions: vec![produced] })
             }
             Request::Coordinator(request) => Reply::Coordinator(match request {
+                CoordinatorRequest::Find(CoordinatorKey::Group(_)) if self.refuses > 0 => {
+                    self.refuses -= 1;
+                    CoordinatorReply::Find {
+                        error: ErrorCode::CoordinatorNotAvailable,
+                        node: BrokerId::NONE,
+                        addr: None,
+                    }
+                }
                 CoordinatorRequest::Find(_) => CoordinatorReply::Find {
                     error: ErrorCode::None,
                     node: BrokerId(1),
@@ -153,7 +163,7 @@ fn a_clone_goes_on_as_the_original_does() {
     a.send(5);
     a.run(600);
     let copy = a.producer.clone();
-    let mut b = Bench { producer: copy, now: a.now, knows_topic: true, lists_itself: true, seen: a.seen.clone() };
+    let mut b = Bench { producer: copy, now: a.now, seen: a.seen.clone(), ..Bench::new(Fixes::ALL, 3) };
     for bench in [&mut a, &mut b] {
         bench.send(4);
         bench.run(5_000);
@@ -202,5 +212,18 @@ fn a_handle_dropped_when_all_brokers_were_down_is_looked_up_again_once_5511_is_c
         b.run(5_000);
         let returned = b.call(Call::Offsets, 60_000);
         assert_eq!(returned, if returns { Some(Ok(())) } else { None });
+    }
+}
+
+/// The look-up is a request like another: it is repeated twice (`rd_kafka_buf_retry`), and then nothing asks again.
+#[test]
+fn a_group_look_up_that_is_refused_three_times_never_returns() {
+    for (refuses, returns) in [(2, true), (3, false)] {
+        let mut b = Bench::of(RdConfig::transactional(TransactionalId(0)), Fixes::ALL, 7);
+        b.refuses = refuses;
+        for (call, until) in [(Call::Init, 2_000), (Call::Begin, 2_100)] {
+            assert_eq!(b.call(call, until), Some(Ok(())), "{call:?}");
+        }
+        assert_eq!(b.call(Call::Offsets, 60_000), returns.then_some(Ok(())));
     }
 }

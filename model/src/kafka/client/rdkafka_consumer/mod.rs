@@ -345,13 +345,14 @@ impl RdConsumer {
         }
     }
 
-    /// The error table of a fetch (R, consumer.jsonl).
+    /// The error table of a fetch (R, consumer.jsonl; `rd_kafka_fetch_reply_handle_partition_error`).
     fn on_fetch_error(&mut self, at: usize, part: &FetchedPartition, now: Millis, net: &mut impl Network) {
         use ErrorCode as E;
         let t = &mut self.toppars[at];
         t.backoff_until = now + self.config.fetch_error_backoff;
         match part.error {
             E::UnknownTopicOrPartition
+            | E::UnknownTopicId
             | E::LeaderNotAvailable
             | E::NotLeaderOrFollower
             | E::BrokerNotAvailable
