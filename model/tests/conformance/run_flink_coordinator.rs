@@ -139,6 +139,7 @@ impl Rig<'_> {
                 self.coordinator.task(task).state = match text(&item[2]) {
                     "RUNNING" => TaskState::Running,
                     "FINISHED" => TaskState::Finished,
+                    "FAILED" | "CANCELED" => TaskState::Ended,
                     _ => TaskState::Other,
                 };
             }

@@ -238,6 +238,8 @@ impl SingleHandler {
                 if self.all_received() {
                     self.alignment.trigger(pending, at.out);
                     self.finish(at);
+                } else if self.state == State::Collecting && self.timed_out(pending, at.now) {
+                    self.switch(pending, at)?;
                 }
             }
             State::WaitingForFirstUnaligned => {}

@@ -75,7 +75,8 @@ impl Tracker {
     }
     pub fn cancelled<T>(&mut self, channel: ChannelId, id: CheckpointId, out: &mut Vec<Notice<T>>) {
         let abort = |id| Notice::Abort(id, Reason::DeclinedOnCancellationBarrier);
-        if self.open == 1 {
+        // One that the others had a part in before they ended is given up like any other.
+        if id > self.latest && self.open == 1 {
             self.alignment.reset(out);
             return out.push(abort(id));
         }
@@ -115,5 +116,29 @@ impl Tracker {
             out.push(Notice::Abort(count.barrier.id, Reason::DeclinedInputEndOfStream));
         }
         self.alignment.reset(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn barrier(id: i64) -> Barrier {
+        Barrier { id: CheckpointId(id), timestamp: Millis::ZERO, kind: BarrierKind::AtLeastOnce }
+    }
+
+    #[test]
+    fn the_last_open_channel_gives_up_what_the_others_have_begun() {
+        let mut tracker = Tracker::new(true, 2);
+        let mut out: Vec<Notice<()>> = Vec::new();
+        tracker.barrier(0, barrier(1), Millis::ZERO, &mut out);
+        tracker.barrier(0, barrier(2), Millis::ZERO, &mut out);
+        tracker.ended(0, Millis::ZERO, &mut out);
+        tracker.cancelled(1, CheckpointId(2), &mut out);
+        let aborted = [1, 2].map(|id| Notice::Abort(CheckpointId(id), Reason::DeclinedOnCancellationBarrier));
+        assert_eq!(out, aborted);
+        // Already given up: not once more.
+        tracker.cancelled(1, CheckpointId(2), &mut out);
+        assert_eq!(out, aborted);
     }
 }

@@ -97,8 +97,12 @@ pub(super) enum Later {
     /// Files have been deleted; then a look.
     Cleaned,
     Aborted(CheckpointId, Vec<TaskIndex>),
-    /// A trigger goes on: its checkpoint gets a number.
+    /// A trigger goes on: whom it takes in.
+    Plan(Request, Millis),
+    /// Its checkpoint gets a number.
     Number(Request, Millis, Plan),
+    /// It ends before there is a checkpoint.
+    NeverBegan(Request, Reason),
     /// A trigger ends because its checkpoint was given up.
     TriggerLost(Kind, CheckpointId, Reason),
 }
@@ -227,8 +231,9 @@ impl<S: Clone> CheckpointCoordinator<S> {
     pub fn set_backlog(&mut self, backlog: bool, now: Millis) {
         self.backlog = backlog;
         let next = self.current_interval().map(|interval| now + interval);
-        // The tick that is scheduled stays, unless the new interval would bring one earlier.
-        if let Some(next) = next.filter(|n| self.periodic && self.tick.is_none_or(|(at, _)| *n < at)) {
+        // The tick that is scheduled stays, unless the new interval would bring one earlier. Nobody asks whether triggering
+        // is on (`setIsProcessingBacklog`): where it is off the ticks come, and fail.
+        if let Some(next) = next.filter(|n| self.tick.is_none_or(|(at, _)| *n < at)) {
             self.tick = Some(self.deadline(next));
         }
     }
@@ -254,10 +259,16 @@ impl<S: Clone> CheckpointCoordinator<S> {
     }
 
     fn enqueue(&mut self, request: Request, now: Millis, out: &mut Vec<Effect<S>>) {
+        let before = out.len();
         if let Some(Request { by: Some(by), .. }) = self.requests.add(request) {
             out.push(Effect::RequestFailed(by, Reason::TooManyRequests));
         }
         self.look(now, out);
+        // Who asks listens only once the call is back (`triggerCheckpointFromCheckpointThread`).
+        let refused = |e: &Effect<S>| matches!(e, Effect::RequestFailed(by, _) if Some(*by) == request.by);
+        if let Some(place) = out[before..].iter().position(refused) {
+            out[before + place..].rotate_left(1);
+        }
     }
     /// One look at the queue (C3, C4).
     fn look(&mut self, now: Millis, out: &mut Vec<Effect<S>>) {
@@ -285,12 +296,11 @@ impl<S: Clone> CheckpointCoordinator<S> {
         }
     }
     fn start_trigger(&mut self, request: Request, now: Millis, out: &mut Vec<Effect<S>>) {
-        let planned = self.check(request).and_then(|()| plan(&self.tasks, self.config.after_finish));
-        match planned {
+        match self.check(request) {
             Err(reason) => self.never_began(request, reason, now, out),
-            Ok(plan) => {
+            Ok(()) => {
                 self.triggering = true;
-                self.later.push_back(Later::Number(request, now, plan));
+                self.later.push_back(Later::Plan(request, now));
             }
         }
     }
@@ -313,11 +323,9 @@ impl<S: Clone> CheckpointCoordinator<S> {
     fn number(&mut self, request: Request, timestamp: Millis, plan: Plan, now: Millis, out: &mut Vec<Effect<S>>) {
         let id = self.next_id;
         self.next_id = CheckpointId(id.0 + 1);
-        if plan.wait_for.is_empty() {
-            return self.never_began(request, Reason::TriggerFailure, now, out);
-        }
-        if let Err(reason) = self.check(request) {
-            return self.never_began(request, reason, now, out);
+        let began = if plan.wait_for.is_empty() { Err(Reason::TriggerFailure) } else { Ok(()) };
+        if let Err(reason) = self.check(request).and(began) {
+            return self.later.push_back(Later::NeverBegan(request, reason));
         }
         let expires = self.deadline(timestamp + self.config.timeout);
         let pending = Pending::new(id, request, timestamp, plan, self.coordinators, expires);
@@ -432,6 +440,13 @@ impl<S: Clone> CheckpointCoordinator<S> {
                     self.later.push_back(Later::Look);
                 }
                 Later::Aborted(id, tasks) => out.push(Effect::NotifyAborted(id, tasks)),
+                Later::Plan(request, timestamp) => {
+                    self.later.push_back(match plan(&self.tasks, self.config.after_finish) {
+                        Ok(plan) => Later::Number(request, timestamp, plan),
+                        Err(reason) => Later::NeverBegan(request, reason),
+                    });
+                }
+                Later::NeverBegan(request, reason) => self.never_began(request, reason, now, out),
                 Later::Number(request, timestamp, plan) => self.number(request, timestamp, plan, now, out),
                 Later::TriggerLost(kind, id, reason) => {
                     // The setup of the checkpoint ends with an error of its own, reported once more.

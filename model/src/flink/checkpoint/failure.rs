@@ -129,10 +129,13 @@ impl FailureCounter {
     pub const fn new(tolerable: u32) -> Self {
         Self { tolerable, count: 0, counted: BTreeSet::new(), last_success: CheckpointId::NONE }
     }
-    /// A checkpoint or savepoint has completed.
+    /// A checkpoint or savepoint has completed. One that is older than the last success (a savepoint that took its time)
+    /// forgets nothing.
     pub fn success(&mut self, id: CheckpointId) {
-        self.clear();
-        self.last_success = self.last_success.max(id);
+        if id > self.last_success {
+            self.clear();
+            self.last_success = id;
+        }
     }
     fn clear(&mut self) {
         self.count = 0;
@@ -140,7 +143,7 @@ impl FailureCounter {
     }
     /// One has failed; without an id it never began. True if these are too many.
     pub fn failure(&mut self, id: Option<CheckpointId>, reason: Reason) -> bool {
-        if id.is_some_and(|id| id < self.last_success) {
+        if id.is_some_and(|id| id <= self.last_success) {
             return false;
         }
         let counts = self.tolerable != UNLIMITED && reason.counts();
@@ -168,6 +171,15 @@ mod tests {
         assert!(!counter.failure(id(2), Reason::TaskFailure));
         assert!(counter.failure(id(3), Reason::Declined));
         assert!(!counter.failure(id(4), Reason::Declined));
+    }
+
+    #[test]
+    fn a_late_success_of_an_older_savepoint_forgets_no_failure() {
+        let mut counter = FailureCounter::new(1);
+        counter.success(CheckpointId(3));
+        assert!(!counter.failure(Some(CheckpointId(4)), Reason::Expired));
+        counter.success(CheckpointId(2));
+        assert!(counter.failure(Some(CheckpointId(5)), Reason::Expired));
     }
 
     #[test]

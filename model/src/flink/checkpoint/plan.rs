@@ -9,7 +9,9 @@ pub enum TaskState {
     Running,
     /// `FINISHED`.
     Finished,
-    /// Any other: being deployed, restored, cancelled, or failed.
+    /// `FAILED` or `CANCELED`.
+    Ended,
+    /// Any other: being deployed, restored or cancelled.
     Other,
 }
 
@@ -33,19 +35,38 @@ pub struct Plan {
     pub wait_for: Vec<(TaskIndex, u32)>,
 }
 
-/// The plan for the tasks as they are.
+/// The plan for the tasks as they are. Once one has finished, whoever has ended is left out, however it ended
+/// (`calculateAfterTasksFinished` asks for `isFinished`, true of every terminal state); before, all must be running.
 pub fn plan(tasks: &[Task], after_finish: bool) -> Result<Plan, Reason> {
-    let running = |task: &Task| task.state == TaskState::Running;
-    let finished = |task: &Task| task.state == TaskState::Finished;
-    if !tasks.iter().all(|task| running(task) || (finished(task) && after_finish)) {
+    let some_finished = tasks.iter().any(|task| task.state == TaskState::Finished);
+    let left_out = |task: &Task| some_finished && matches!(task.state, TaskState::Finished | TaskState::Ended);
+    let required = |task: &&Task| !left_out(task);
+    if (some_finished && !after_finish) || tasks.iter().filter(required).any(|t| t.state != TaskState::Running) {
         return Err(Reason::NotAllRequiredTasksRunning);
     }
     let mut plan = Plan::default();
-    for (index, task) in tasks.iter().enumerate().filter(|(_, task)| running(task)) {
+    for (index, task) in tasks.iter().enumerate().filter(|(_, task)| required(task)) {
         plan.wait_for.push((index, task.attempt));
-        if task.upstream.iter().all(|up| finished(&tasks[*up])) {
+        if task.upstream.iter().all(|up| left_out(&tasks[*up])) {
             plan.trigger.push(index);
         }
     }
     Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_failed_is_left_out_only_once_somebody_has_finished() {
+        let task = |state, upstream| Task { state, attempt: 1, upstream };
+        let states = |source, failed| [task(source, vec![]), task(failed, vec![0]), task(TaskState::Running, vec![0])];
+        let before = plan(&states(TaskState::Running, TaskState::Ended), true);
+        assert_eq!(before, Err(Reason::NotAllRequiredTasksRunning));
+        let after = plan(&states(TaskState::Finished, TaskState::Ended), true);
+        assert_eq!(after, Ok(Plan { trigger: vec![2], wait_for: vec![(2, 1)] }));
+        let deployed = plan(&states(TaskState::Finished, TaskState::Other), true);
+        assert_eq!(deployed, Err(Reason::NotAllRequiredTasksRunning));
+    }
 }

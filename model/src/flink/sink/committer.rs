@@ -129,6 +129,9 @@ pub struct Committer<C> {
     managers: BTreeMap<CheckpointId, Manager<C>>,
     /// Everything up to here is to be committed.
     completed: CheckpointId,
+    /// It has been told so and is not done yet. What comes later waits for the next time, whatever its number
+    /// (`commitAndEmitCheckpoints`).
+    told: bool,
     /// Calls made for the checkpoint at hand.
     tries: u32,
     /// A retry waits for its timer (before FLINK-36455).
@@ -138,7 +141,7 @@ pub struct Committer<C> {
 impl<C: Clone> Committer<C> {
     /// A committer that starts fresh.
     pub const fn new(config: CommitterConfig) -> Self {
-        Self { config, managers: BTreeMap::new(), completed: CheckpointId(0), tries: 0, paused: false }
+        Self { config, managers: BTreeMap::new(), completed: CheckpointId(0), told: false, tries: 0, paused: false }
     }
     /// A committer restored from `checkpoint`: it commits what that lists at once, before its writer opens, whether or not it
     /// had been committed.
@@ -156,11 +159,13 @@ impl<C: Clone> Committer<C> {
             }
         }
         committer.completed = checkpoint;
+        committer.told = true;
         committer
     }
     /// A writer announces committables. A second time for one checkpoint is an error; but what is left at the end of the input
     /// (`EOI`) joins what a restore brought of an earlier end.
     pub fn announced(&mut self, what: Announcement) -> Result<(), CommitFailure> {
+        self.told = self.paused || self.has_work();
         let known = self.managers.get_mut(&what.checkpoint).and_then(|m| m.from.get_mut(&what.subtask));
         if let (CheckpointId(i64::MAX), Some(from)) = (what.checkpoint, known) {
             from.expected += what.count;
@@ -189,6 +194,7 @@ impl<C: Clone> Committer<C> {
     /// The checkpoint is complete, and so are all before it.
     pub fn complete(&mut self, id: CheckpointId) {
         self.completed = self.completed.max(id);
+        self.told = true;
         self.paused = false;
     }
     /// Drops what these checkpoints were to commit: no version does (N2, N5), which are planted defects.
@@ -199,6 +205,7 @@ impl<C: Clone> Committer<C> {
     pub fn end(&mut self) {
         if !self.config.checkpointing {
             self.completed = CheckpointId(i64::MAX);
+            self.told = true;
         }
     }
     /// The timer of a paused retry (before FLINK-36455, a second later).
@@ -209,12 +216,15 @@ impl<C: Clone> Committer<C> {
     pub fn has_work(&self) -> bool {
         let due = self.managers.range(..=self.completed).flat_map(|(_, m)| m.from.values());
         let open = |r: &Request<C>| matches!(r.state, CommitState::Received | CommitState::Retry);
-        !self.paused && due.flat_map(|f| &f.requests).any(open)
+        self.told && !self.paused && due.flat_map(|f| &f.requests).any(open)
     }
     /// The next call to make: checkpoints in order, each until it is done.
     pub fn call(&mut self) -> Option<Call<C>> {
-        while !self.paused {
-            let entry = self.managers.first_entry().filter(|e| *e.key() <= self.completed)?;
+        while self.told && !self.paused {
+            let Some(entry) = self.managers.first_entry().filter(|e| *e.key() <= self.completed) else {
+                self.told = false;
+                break;
+            };
             let requests = entry.get().from.values().flat_map(|f| &f.requests);
             let open = requests.filter(|r| matches!(r.state, CommitState::Received | CommitState::Retry));
             let offered: Vec<_> = open.map(|r| (r.committable.clone(), r.retries)).collect();
@@ -281,6 +291,21 @@ mod tests {
         }
         assert_eq!(committer.call(), None);
         assert_eq!(committer.snapshot().entries().count(), 1);
+    }
+
+    #[test]
+    fn what_comes_late_waits_for_the_next_notification() {
+        let mut committer = with(&[(1, &["a"])]);
+        committer.complete(CheckpointId(2));
+        assert!(committer.call().is_some());
+        assert_eq!(committer.answered(&[Answer::Done], Fixes::ALL), Ok(()));
+        assert_eq!(committer.call(), None);
+        let what = Announcement { subtask: 0, subtasks: 1, checkpoint: CheckpointId(2), count: 1 };
+        assert_eq!(committer.announced(what), Ok(()));
+        committer.received(what, "b");
+        assert!(!committer.has_work() && committer.call().is_none());
+        committer.complete(CheckpointId(2));
+        assert_eq!(committer.call().map(|c| c.offered), Some(vec![("b", 0)]));
     }
 
     #[test]

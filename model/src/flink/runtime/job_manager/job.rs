@@ -256,6 +256,7 @@ impl JobMaster {
             task.state = match stage {
                 Stage::Told(ExecutionState::Running) => checkpoint::TaskState::Running,
                 Stage::Told(ExecutionState::Finished) => checkpoint::TaskState::Finished,
+                Stage::Told(ExecutionState::Canceled | ExecutionState::Failed(_)) => checkpoint::TaskState::Ended,
                 _ => checkpoint::TaskState::Other,
             };
         }
