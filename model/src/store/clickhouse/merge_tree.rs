@@ -162,8 +162,8 @@ impl<R: Stored, E: Engine<R>> MergeTree<R, E> {
         settings.token.map_or_else(|| BlockKey::Content(content(rows)), BlockKey::Token)
     }
     /// The `index`-th block of an INSERT, known by `key`: one part for each of its partitions, each of them atomic alone (C2).
-    /// They take block numbers in the order in which the partitions first come up; one that is dropped as known takes its
-    /// number too.
+    /// They take block numbers in the order in which the partitions first come up; one that is dropped as known, or that a merge
+    /// within it leaves without rows, takes its number too. The key of the latter is neither looked up nor recorded.
     pub fn insert(
         &mut self,
         rows: &[R],
@@ -190,15 +190,16 @@ impl<R: Stored, E: Engine<R>> MergeTree<R, E> {
                 BlockKey::Content(_) if !fixes.has(Fix::WholeBlockKey) => BlockKey::Content(content(&piece)),
                 key => key,
             };
-            if settings.deduplicate && self.log.is_on() && !self.log.is_new(&partition, key, index) {
-                continue;
-            }
             piece.sort_by(|a, b| self.engine.order(a, b));
             let merged = settings.optimize_on_insert && self.engine.merges();
             if merged {
                 piece = self.engine.collapse(piece);
             }
+            // No part, and so no key either (`MergeTreeSink::consume`).
             if piece.is_empty() {
+                continue;
+            }
+            if settings.deduplicate && self.log.is_on() && !self.log.is_new(&partition, key, index) {
                 continue;
             }
             let (min, max) = (self.blocks, self.blocks);

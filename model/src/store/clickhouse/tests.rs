@@ -142,3 +142,15 @@ fn equal_sums_of_different_blocks_are_both_kept() {
         assert_eq!(pipeline.views[0].target.count(), rows);
     }
 }
+
+#[test]
+fn a_block_that_leaves_no_row_leaves_no_key() {
+    let config = TableConfig { deduplication_window: 10, ..TableConfig::default() };
+    let mut table = MergeTree::new(Summing, config);
+    let settings = InsertSettings { token: Some(1), ..InsertSettings::default() };
+    let mut parts = |amount| {
+        let rows = [SumRow { key: [1, 1], sums: [amount, 0] }];
+        table.insert(&rows, (dedup::BlockKey::Token(1), 0), &settings, ALL).map(|parts| parts.len())
+    };
+    assert_eq!([0, 5, 7].map(&mut parts), [Ok(0), Ok(1), Ok(0)]);
+}

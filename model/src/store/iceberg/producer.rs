@@ -152,9 +152,11 @@ impl SnapshotProducer {
             deletes.retain(keep);
         }
         let [own_data, own_deletes] = *self.own.get_or_insert_with(|| {
+            // Added to a `DataFileSet` or a `DeleteFileSet`: the same file twice in one operation is one file.
             let add = |files: &[DataFile], sequence| {
+                let mut names = BTreeSet::new();
+                let files = files.iter().filter(|file| names.insert(file.name));
                 files
-                    .iter()
                     .map(|f| Entry { status: Status::Added, snapshot: writer.snapshot, sequence, file: *f })
                     .collect::<Vec<_>>()
             };

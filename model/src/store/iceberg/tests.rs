@@ -180,3 +180,15 @@ fn the_newer_committer_goes_by_the_table_as_its_own_last_commit_left_it() {
     }
     assert_eq!(names(&catalog, MAIN, &files), [1, 2, 2]);
 }
+
+#[test]
+fn a_file_that_is_added_twice_is_there_once_for_each_operation() {
+    let (mut catalog, mut files, mut table, mut mint) = setup(CatalogKind::Pointer);
+    for _ in 0..2 {
+        let added = (vec![data(1), data(2), data(1)], vec![deletes(3), deletes(3)]);
+        let change = Change::adding(ChangeKind::RowDelta, added.0, added.1);
+        let mut commit = SnapshotProducer::new(mint.snapshot(), change, MAIN.into()).into();
+        run(&mut commit, &mut table, &mut catalog, &mut files);
+    }
+    assert_eq!(names(&catalog, MAIN, &files), [1, 1, 2, 2, 3, 3]);
+}
