@@ -53,6 +53,10 @@ impl Net {
         }
         self.update_seen = wanted;
     }
+    /// When the next node that is down can be connected again.
+    pub fn next_up(&self) -> i64 {
+        self.down.values().copied().filter(|up| *up > self.now).min().unwrap_or(i64::MAX)
+    }
     /// The connection to a node ends.
     pub fn lose(&mut self, node: BrokerId, why: Lost) {
         for (correlation, _, _, at) in self.in_flight.extract_if(.., |(_, n, _, _)| *n == node) {

@@ -99,7 +99,14 @@ impl Bench {
         self.out.push(Value::Array(item));
     }
     fn say_network(&mut self) {
-        for what in std::mem::take(&mut self.net.said) {
+        self.say_network_if(|_| true);
+    }
+    /// Within a pass batches fail before requests leave.
+    fn say_network_if(&mut self, now: impl Fn(&[Value]) -> bool) {
+        let (said, later) = std::mem::take(&mut self.net.said).into_iter().partition(|what| now(what));
+        self.net.said = later;
+        let said: Vec<_> = said;
+        for what in said {
             self.say(what);
         }
     }
@@ -177,8 +184,9 @@ impl Bench {
         loop {
             let now = Millis(self.net.now);
             let pass = self.sender.run_once(&mut self.net, now);
-            self.say_network();
+            self.say_network_if(|what| what[0] != "req");
             let told = self.say_events();
+            self.say_network();
             let (timeout, sent) = match pass {
                 Pass::Again => {
                     self.look();
@@ -202,7 +210,8 @@ impl Bench {
             self.look();
             if !sent && ended.is_empty() && !told {
                 self.asleep_until = match timeout {
-                    Millis::ZERO => self.sender.next_timer(now).0,
+                    // It spins: until a batch is due, or a node can be connected again.
+                    Millis::ZERO => self.sender.next_timer(now).0.min(self.net.next_up()),
                     wait => (now + wait).0,
                 };
                 return;

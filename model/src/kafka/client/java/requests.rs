@@ -77,10 +77,7 @@ impl Sender {
         }
         if matches!(manager.state(), State::AbortableError | State::Aborting) && self.accumulator.has_incomplete() {
             let why = manager.last_error().unwrap_or(Failure::Aborted);
-            if self.abort_undrained(why) {
-                // What the users of those batches are told comes before the request; the pass begins anew.
-                return Some(Pass::Again);
-            }
+            self.abort_undrained(why);
         }
         let manager = self.manager.as_mut()?;
         let handler = match manager.next_request(self.accumulator.has_incomplete()) {

@@ -8,7 +8,7 @@ use super::errors::{is_invalid_metadata, is_retriable};
 use super::events::{Counters, ProducerEvent};
 use super::requests::Held;
 use super::transaction::{
-    ProducerIdAndEpoch, Retry, State, TransactionManager, TransactionRules, Transactional, Verdict,
+    Forgotten, ProducerIdAndEpoch, Retry, State, TransactionManager, TransactionRules, Transactional, Verdict,
 };
 use crate::base::{Batch, BrokerId, Millis, Offset, SmallMap, TopicPartition};
 use crate::kafka::ErrorCode;
@@ -165,7 +165,9 @@ impl Sender {
                 }
                 Err(_) => return self.threw(),
             }
-            manager.bump_and_reset_if_needed(&mut self.accumulator.batches);
+            if manager.bump_and_reset_if_needed(&mut self.accumulator.batches).is_err() {
+                return self.threw();
+            }
             if let Some(pass) = self.transactional_pass(net, now) {
                 return pass;
             }
@@ -314,7 +316,9 @@ impl Sender {
                         let (api, error, node) = (0, verdict.error, ended.node);
                         self.events.push(ProducerEvent::ErrorAnswer { api, error, node });
                     }
-                    self.complete(id, verdict, net, dice, now);
+                    if self.complete(id, verdict, net, dice, now).is_err() {
+                        return;
+                    }
                     hints.extend(
                         answer
                             .filter(|p| self.config.leader_in_errors && leader_moved(p))
@@ -333,17 +337,35 @@ impl Sender {
                     Outcome::Reply(_) => ErrorCode::UnknownServerError,
                 };
                 for id in ids {
-                    self.complete(id, Verdict::of(error), net, dice, now);
+                    if self.complete(id, Verdict::of(error), net, dice, now).is_err() {
+                        return;
+                    }
                 }
             }
         }
     }
-    /// One batch of a request that ended (`completeBatch`).
-    fn complete(&mut self, id: BatchId, answer: Verdict, net: &mut impl Network, dice: &mut Dice, now: Millis) {
-        let Some(mut batch) = self.accumulator.batches.sent.remove(id) else { return };
+    /// One batch of a request that ended (`completeBatch`). An exception of it ends the processing of the answer; the
+    /// network client catches it.
+    fn complete(
+        &mut self,
+        id: BatchId,
+        answer: Verdict,
+        net: &mut impl Network,
+        dice: &mut Dice,
+        now: Millis,
+    ) -> Result<(), Forgotten> {
+        let Some(mut batch) = self.accumulator.batches.sent.remove(id) else { return Ok(()) };
         let tp = batch.tp;
         match answer.error {
-            ErrorCode::None => self.succeed(&mut batch, answer.base),
+            ErrorCode::None => {
+                if let Err(Forgotten) = self.succeed(&mut batch, answer.base) {
+                    // Nobody completes it: it stays in flight until delivery.timeout.ms.
+                    if !batch.done {
+                        self.accumulator.batches.sent.insert(id, batch);
+                    }
+                    return Err(Forgotten);
+                }
+            }
             ErrorCode::MessageTooLarge if batch.records() > 1 && !batch.done => {
                 if let Some(manager) = &mut self.manager {
                     manager.remove_in_flight(&batch);
@@ -358,7 +380,7 @@ impl Sender {
                     self.leave_flight(&batch);
                     self.accumulator.reenqueue(batch, self.manager.is_some(), dice, now);
                 } else if error == ErrorCode::DuplicateSequenceNumber {
-                    self.succeed(&mut batch, Offset::UNKNOWN);
+                    self.succeed(&mut batch, Offset::UNKNOWN)?;
                 } else {
                     // Out of retries: it may have been accepted, its number is not free.
                     let adjust = batch.attempts < self.config.retries;
@@ -372,6 +394,7 @@ impl Sender {
         if self.config.one_in_flight {
             self.accumulator.unmute(tp);
         }
+        Ok(())
     }
     fn can_retry(&mut self, batch: &mut ProducerBatch, answer: Verdict, now: Millis) -> bool {
         if batch.done
@@ -395,15 +418,16 @@ impl Sender {
             }
         }
     }
-    fn succeed(&mut self, batch: &mut ProducerBatch, base: Offset) {
+    fn succeed(&mut self, batch: &mut ProducerBatch, base: Offset) -> Result<(), Forgotten> {
         if let Some(manager) = &mut self.manager {
-            manager.on_completed(batch, base);
+            manager.on_completed(batch, base)?;
         }
         if !std::mem::replace(&mut batch.done, true) {
             self.counters.acked += u64::from(batch.records());
             self.events.push(ProducerEvent::Acked { tp: batch.tp, base, batch: batch.seal(false) });
             self.forget(batch);
         }
+        Ok(())
     }
     fn fail(&mut self, batch: &mut ProducerBatch, why: Failure, adjust: bool) {
         if std::mem::replace(&mut batch.done, true) {
@@ -443,16 +467,14 @@ impl Sender {
             }
         }
     }
-    /// Fails what has not left and need not any more: the transaction will be aborted. True if there was anything.
-    pub(super) fn abort_undrained(&mut self, why: Failure) -> bool {
-        let undrained = self.accumulator.take_undrained();
-        let any = !undrained.is_empty();
-        for mut batch in undrained {
+    /// Fails what has not left and need not any more: the transaction will be aborted. The pass goes on
+    /// (`maybeSendAndPollTransactionalRequest`).
+    pub(super) fn abort_undrained(&mut self, why: Failure) {
+        for mut batch in self.accumulator.take_undrained() {
             batch.done = true;
             self.tell_failed(&mut batch, why);
             self.forget(&mut batch);
         }
-        any
     }
     fn leave_flight(&mut self, batch: &ProducerBatch) {
         // An empty list stays, for its memory.

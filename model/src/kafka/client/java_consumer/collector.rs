@@ -119,6 +119,10 @@ fn deliver(
     let at = state.and_then(|p| p.position.as_mut()).filter(|position| position.offset == fetch.next_offset);
     let Some(position) = at else {
         fetch.drain();
+        // As at its end, if anything was read from it (`CompletedFetch.drain`).
+        if fetch.read_any() {
+            subscription.move_to_end(tp);
+        }
         return;
     };
     let limit = config.max_poll_records - fetched.records;

@@ -57,12 +57,10 @@ impl OffsetFetcher {
         }
         let mut by_node = ByNode::new();
         for tp in subscription.needing_validation(now) {
-            if let Some(position) = subscription.get(tp).and_then(|p| p.position) {
-                if position.leader.node == BrokerId::NONE {
-                    net.request_update(now);
-                } else {
-                    group(&mut by_node, position.leader.node, (tp, position));
-                }
+            // A position whose leader was not known waits for metadata without asking for it (`regroupFetchPositionsByLeader`).
+            let position = subscription.get(tp).and_then(|p| p.position);
+            if let Some(position) = position.filter(|p| p.leader.node != BrokerId::NONE) {
+                group(&mut by_node, position.leader.node, (tp, position));
             }
         }
         for (node, positions) in by_node {

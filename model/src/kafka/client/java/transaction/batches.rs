@@ -18,19 +18,25 @@ pub enum Retry {
     FromBeginning,
 }
 
+/// The numbers of a partition are not kept any more: the client throws where it would note an acknowledged batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten;
+
 impl TransactionManager {
     // ---- the idempotent producer's epoch
 
     /// Carries out a bump that was asked for, and asks for a producer id if there is none
     /// (`bumpIdempotentEpochAndResetIdIfNeeded`). A transactional producer does this at the end of a transaction instead.
-    pub fn bump_and_reset_if_needed(&mut self, batches: &mut Batches) {
+    /// An InitProducerId that left the producer in an abortable error leads nowhere: there is no transaction to abort.
+    pub fn bump_and_reset_if_needed(&mut self, batches: &mut Batches) -> Result<(), IllegalMove> {
         if self.transactional.is_some() {
-            return;
+            return Ok(());
         }
         if std::mem::take(&mut self.bump_required) {
             if self.producer.epoch.0 == i16::MAX {
                 self.producer = ProducerIdAndEpoch::NONE;
-                self.state = State::Uninitialized;
+                let moved = self.move_to(State::Uninitialized, None);
+                self.on_io_thread(moved)?;
             } else {
                 self.producer.epoch.0 += 1;
             }
@@ -40,10 +46,12 @@ impl TransactionManager {
             }
         }
         if self.state != State::Initializing && self.producer.id == ProducerId::NONE {
-            self.state = State::Initializing;
+            let moved = self.move_to(State::Initializing, None);
+            self.on_io_thread(moved)?;
             let body = super::Body::Init { bump: false, producer: ProducerIdAndEpoch::NONE };
             self.queue.add(super::Handler::new(body, None));
         }
+        Ok(())
     }
     fn request_bump(&mut self, tp: TopicPartition) {
         self.bump_required = true;
@@ -117,9 +125,14 @@ impl TransactionManager {
             error => is_retriable(error),
         }
     }
-    /// A batch succeeded, perhaps after its future had failed.
-    pub fn on_completed(&mut self, batch: &ProducerBatch, base: Offset) {
+    /// A batch succeeded, perhaps after its future had failed. In a transaction whose partition has been forgotten
+    /// (UNKNOWN_PRODUCER_ID to another batch) the answer is lost to an exception (`TxnPartitionMap.updateLastAckedOffset`).
+    pub fn on_completed(&mut self, batch: &ProducerBatch, base: Offset) -> Result<(), Forgotten> {
+        if self.transactional.is_some() && base != Offset::UNKNOWN && !self.sequences.knows(batch.tp) {
+            return Err(Forgotten);
+        }
         self.sequences.acknowledged(batch, base);
+        Ok(())
     }
     /// A batch failed for good (`handleFailedBatch`). `adjust`: its number was surely not accepted.
     pub fn on_failed(&mut self, batch: &ProducerBatch, why: Failure, adjust: bool, batches: &mut Batches) {
@@ -133,7 +146,10 @@ impl TransactionManager {
         }
         let transactional = self.transactional.is_some();
         match why {
-            Failure::Code(ErrorCode::OutOfOrderSequenceNumber) if !transactional => self.request_bump(batch.tp),
+            // UnknownProducerIdException is an OutOfOrderSequenceException.
+            Failure::Code(ErrorCode::OutOfOrderSequenceNumber | ErrorCode::UnknownProducerId) if !transactional => {
+                self.request_bump(batch.tp)
+            }
             Failure::Code(ErrorCode::UnknownProducerId) => self.sequences.forget(batch.tp),
             _ if !adjust => {}
             _ if transactional => self.sequences.close_gap(batch, batches),

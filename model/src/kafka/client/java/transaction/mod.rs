@@ -11,7 +11,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use batches::Retry;
+pub use batches::{Forgotten, Retry};
 pub use queue::{Body, Destination, GroupMetadata, Handler};
 pub use results::{Call, ResultId};
 pub use sequences::Verdict;

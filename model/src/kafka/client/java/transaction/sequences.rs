@@ -73,6 +73,10 @@ impl Sequences {
     pub fn touch(&mut self, tp: TopicPartition) {
         self.entry(tp);
     }
+    /// Whether numbers of the partition are kept.
+    pub fn knows(&self, tp: TopicPartition) -> bool {
+        self.partitions.get(tp).is_some()
+    }
     /// Forgets everything: the next epoch begins at 0 everywhere.
     pub fn reset(&mut self) {
         self.partitions.clear();

@@ -74,3 +74,18 @@ fn a_lost_id_ended_no_producer_before_4_0() {
     assert!(answer(&mut m, ended(ErrorCode::InvalidProducerIdMapping)).is_some());
     assert_eq!(m.state(), State::FatalError);
 }
+
+#[test]
+fn an_idempotent_producer_has_no_transaction_to_abort() {
+    let sender = ProducerConfig::new(Profile::Java, [].into()).sender(Fixes::ALL);
+    let mut m = TransactionManager::new(None, sender.rules);
+    let mut batches = crate::kafka::client::java::batches::Batches::default();
+    assert_eq!(m.bump_and_reset_if_needed(&mut batches), Ok(()));
+    let (error, producer, epoch) = (ErrorCode::TransactionAbortable, ProducerId::NONE, ProducerEpoch::NONE);
+    let handler = m.next_request(false).ok().flatten().expect("a producer id is asked for");
+    let refused = Reply::Coordinator(CoordinatorReply::InitProducerId { error, producer, epoch });
+    assert_eq!(m.on_answer(handler, Some(&refused)), Ok(()));
+    assert_eq!(m.state(), State::AbortableError);
+    assert_eq!(m.bump_and_reset_if_needed(&mut batches), Err(IllegalMove));
+    assert_eq!(m.fatal(), Some(Failure::IllegalState));
+}
