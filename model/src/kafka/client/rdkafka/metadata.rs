@@ -102,6 +102,12 @@ impl Metadata {
     pub fn leader(&self, tp: TopicPartition) -> Leader {
         self.delegations.get(&tp).unwrap_or(&Delegation::NONE).leader
     }
+    /// Whether a partition is served by the internal broker because the cluster names no leader of it. One that has lost its
+    /// leader's handle is not: it still stands with the thread of that broker.
+    pub fn is_leaderless(&self, tp: TopicPartition) -> bool {
+        let delegation = self.delegations.get(&tp).unwrap_or(&Delegation::NONE);
+        delegation.leader.node == BrokerId::NONE && !delegation.orphan
+    }
     /// Every partition in use with its broker.
     pub fn delegations(&self) -> impl Iterator<Item = (TopicPartition, Leader)> + '_ {
         self.delegations.iter().map(|(tp, d)| (*tp, d.leader))
@@ -246,7 +252,7 @@ impl Metadata {
     }
     /// Whether a partition never had a leader, or is said to have none; one whose leader's node is gone waits for the tick.
     fn leaderless(&self) -> bool {
-        self.delegations.values().any(|d| d.leader.node == BrokerId::NONE && !d.orphan)
+        self.delegations.keys().any(|tp| self.is_leaderless(*tp))
     }
     /// Whether a partition's leader is not known, or its data connection is being made again. An idle one counts as
     /// available: that decides between K-23's trap and the fast path.
