@@ -15,6 +15,10 @@ impl<K: Hash + Eq + Ord + Clone, V> KeyMap<K, V> {
     pub fn new() -> Self {
         Self(HashMap::with_hasher(FxBuildHasher))
     }
+    /// An empty map with room for so many entries.
+    pub fn with_capacity(entries: usize) -> Self {
+        Self(HashMap::with_capacity_and_hasher(entries, FxBuildHasher))
+    }
     /// The value of `key`.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where

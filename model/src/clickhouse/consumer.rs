@@ -8,7 +8,7 @@ use crate::kafka::client::rdkafka_consumer::group::RdMember;
 use crate::kafka::client::rdkafka_consumer::{Consumed, RdConsumer};
 use crate::kafka::client::{Moved, Slice};
 use crate::kafka::messages::Message as Wire;
-use crate::registry::{Library, decode, unframe};
+use crate::registry::{Library, check, unframe};
 use crate::store::clickhouse::{CycleError, KafkaConsumer, Message, Payload};
 use std::sync::Arc;
 
@@ -178,7 +178,7 @@ impl Consumer {
             let parses = self.config.shapes.as_ref().is_none_or(|shapes| {
                 let frame = unframe(bytes).ok();
                 let shape = frame.as_ref().and_then(|f| shapes.get(&f.schema));
-                frame.as_ref().zip(shape).is_some_and(|(f, shape)| decode(shape, f.body, Library::Java).is_ok())
+                frame.as_ref().zip(shape).is_some_and(|(f, shape)| check(shape, f.body, Library::Java).is_ok())
             });
             let payload = if parses { Payload::Row(*row) } else { Payload::Broken };
             messages.push(Message { partition: slice.tp, offset: Offset(offset), payload });

@@ -23,9 +23,46 @@ pub fn decode<'a>(shape: &Shape, body: &'a [u8], library: Library) -> Result<Dec
     let value = value(shape, &mut reader)?;
     Ok(Decoded { value, left: reader.left() })
 }
+/// Whether [`decode`] accepts a body, for who does not look at the value: the same reading, and nothing is kept of it.
+pub fn check(shape: &Shape, body: &[u8], library: Library) -> Result<(), DecodeError> {
+    value(shape, &mut Reader { library, bytes: body, at: 0 })
+}
 
-fn value<'a>(shape: &Shape, r: &mut Reader<'a>) -> Result<Value<'a>, DecodeError> {
-    Ok(match shape {
+/// What is made of a body: its value, or nothing.
+trait Made<'a>: Sized {
+    fn one(value: Value<'a>) -> Self;
+    fn union(branch: usize, of: Self) -> Self;
+    fn record(fields: Vec<Self>) -> Self;
+    fn array(items: Vec<Self>) -> Self;
+    fn map(entries: Vec<(&'a [u8], Self)>) -> Self;
+}
+impl<'a> Made<'a> for Value<'a> {
+    fn one(value: Value<'a>) -> Self {
+        value
+    }
+    fn union(branch: usize, of: Self) -> Self {
+        Self::Union(branch, Box::new(of))
+    }
+    fn record(fields: Vec<Self>) -> Self {
+        Self::Record(fields)
+    }
+    fn array(items: Vec<Self>) -> Self {
+        Self::Array(items)
+    }
+    fn map(entries: Vec<(&'a [u8], Self)>) -> Self {
+        Self::Map(entries)
+    }
+}
+impl<'a> Made<'a> for () {
+    fn one(_: Value<'a>) {}
+    fn union(_: usize, (): ()) {}
+    fn record(_: Vec<()>) {}
+    fn array(_: Vec<()>) {}
+    fn map(_: Vec<(&'a [u8], ())>) {}
+}
+
+fn value<'a, T: Made<'a>>(shape: &Shape, r: &mut Reader<'a>) -> Result<T, DecodeError> {
+    Ok(T::one(match shape {
         Shape::Null => Value::Null,
         Shape::Boolean => Value::Boolean(r.boolean()?),
         Shape::Int => Value::Long(r.int()?),
@@ -50,14 +87,14 @@ fn value<'a>(shape: &Shape, r: &mut Reader<'a>) -> Result<Value<'a>, DecodeError
             // Java takes an int, the others a long.
             let index = r.int()?;
             let branch = r.index(index, branches.len(), DecodeError::Branch)?;
-            Value::Union(branch, Box::new(value(&branches[branch], r)?))
+            return Ok(T::union(branch, value(&branches[branch], r)?));
         }
         Shape::Record(fields) => {
             let mut values = Vec::with_capacity(fields.len());
             for (_, shape) in fields.iter() {
                 values.push(value(shape, r)?);
             }
-            Value::Record(values)
+            return Ok(T::record(values));
         }
         Shape::Array(item) => {
             let mut items = Vec::new();
@@ -65,7 +102,7 @@ fn value<'a>(shape: &Shape, r: &mut Reader<'a>) -> Result<Value<'a>, DecodeError
                 items.push(value(item, r)?);
                 Ok(())
             })?;
-            Value::Array(items)
+            return Ok(T::array(items));
         }
         Shape::Map(of) => {
             let mut entries = Vec::new();
@@ -74,9 +111,9 @@ fn value<'a>(shape: &Shape, r: &mut Reader<'a>) -> Result<Value<'a>, DecodeError
                 entries.push((key, value(of, r)?));
                 Ok(())
             })?;
-            Value::Map(entries)
+            return Ok(T::map(entries));
         }
-    })
+    }))
 }
 
 /// Reads blocks of items until an empty one.

@@ -35,7 +35,7 @@ pub fn encode(value: &Value<'_>, to: &mut Vec<u8>) {
     }
 }
 
-fn long(n: i64, to: &mut Vec<u8>) {
+pub(super) fn long(n: i64, to: &mut Vec<u8>) {
     let mut n = (n << 1 ^ n >> 63) as u64;
     while n > 0x7F {
         to.push(n as u8 | 0x80);
@@ -43,9 +43,15 @@ fn long(n: i64, to: &mut Vec<u8>) {
     }
     to.push(n as u8);
 }
-fn sized(bytes: &[u8], to: &mut Vec<u8>) {
+pub(super) fn sized(bytes: &[u8], to: &mut Vec<u8>) {
     long(bytes.len() as i64, to);
     to.extend(bytes);
+}
+/// How many bytes [`long()`] appends.
+pub(super) const fn long_bytes(n: i64) -> usize {
+    let n = (n << 1 ^ n >> 63) as u64;
+    // Seven bits a byte, one byte at least.
+    1 + (63 - (n | 1).leading_zeros() as usize) / 7
 }
 /// One block holds all items; an empty one ends the collection.
 fn block(n: usize, to: &mut Vec<u8>) {

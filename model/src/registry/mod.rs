@@ -16,7 +16,7 @@ mod schema;
 mod utf8;
 
 pub use client::{RegistryClient, RegistryClientConfig, RegistryError};
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, check, decode};
 pub use encode::encode;
 pub use error::{DecodeError, Library};
 pub use frame::{Frame, FrameError, frame, unframe};

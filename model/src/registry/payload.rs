@@ -3,7 +3,7 @@
 //! A row is the event; its bytes follow from it, so a sender needs only to know how many there are ([`as_avro`]) until its
 //! client seals a batch ([`seal`]). A poisoned row's are damaged in one of the ways that stores.md 4 lists.
 
-use super::{Value, encode};
+use super::encode::{long, long_bytes, sized};
 use crate::base::{Row, Span};
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub const OTHER_SCHEMA: &str = r#"{"type":"record","name":"Refund","fields":[
 
 /// Bytes of a record besides its value: lengths, deltas, and the key of a session.
 const AROUND: u32 = 20;
+/// Bytes of the wire format before the body.
+const FRAME: usize = 5;
 /// Digits of an event id as text.
 const DIGITS: usize = 32;
 /// Where the column of kinds keeps the schema's id.
@@ -41,9 +43,7 @@ pub type Sealed = (Arc<[Row]>, Arc<[u8]>);
 pub fn as_avro(row: Row, schema: u32) -> Row {
     let mut row =
         Row { cols: [row.cols[0], row.cols[1] | i64::from(schema) << SCHEMA_SHIFT, row.cols[2], row.cols[3]], ..row };
-    let mut bytes = Vec::with_capacity(64);
-    write(&row, &mut bytes);
-    row.raw = Span { start: 0, len: bytes.len() as u32 };
+    row.raw = Span { start: 0, len: written(&row) };
     row.bytes = AROUND + row.raw.len;
     row
 }
@@ -82,19 +82,32 @@ fn write(row: &Row, to: &mut Vec<u8>) {
     let start = to.len();
     to.push(0);
     to.extend(schema_of(row).to_be_bytes());
-    let id = digits(row.cols[0]);
-    let cents = if row.cols[2] == 0 {
-        Value::Union(0, Box::new(Value::Null))
-    } else {
-        Value::Union(1, Box::new(Value::Long(row.cols[2])))
-    };
-    let fields = [Value::Text(&id), Value::Enum(kind_of(row)), Value::Long(row.time.0), cents];
-    fields.iter().for_each(|field| encode(field, to));
+    sized(&digits(row.cols[0]), to);
+    long(kind_of(row) as i64, to);
+    long(row.time.0, to);
+    // The branch of the union, and its value: null has none.
+    match row.cols[2] {
+        0 => long(0, to),
+        cents => {
+            long(1, to);
+            long(cents, to);
+        }
+    }
     if row.cols[3] != 0
         && let Some(keep) = damage(row.cols[0], &mut to[start..], start)
     {
         to.truncate(keep);
     }
+}
+/// How many bytes [`write()`] appends.
+fn written(row: &Row) -> u32 {
+    let cents = match row.cols[2] {
+        0 => 1,
+        cents => 1 + long_bytes(cents),
+    };
+    let whole = FRAME + 1 + DIGITS + long_bytes(kind_of(row) as i64) + long_bytes(row.time.0) + cents;
+    let halved = row.cols[3] != 0 && row.cols[0] & 3 == 3;
+    (if halved { whole / 2 } else { whole }) as u32
 }
 /// An event id as text.
 fn digits(id: i64) -> [u8; DIGITS] {
@@ -113,7 +126,7 @@ fn damage(id: i64, value: &mut [u8], start: usize) -> Option<usize> {
         0 => value[0] = b'{',
         1 => value[1..5].copy_from_slice(&UNKNOWN_ID.to_be_bytes()),
         // Behind the frame, the length of the text, and the text.
-        2 => value[5 + 1 + DIGITS] = 0x7E,
+        2 => value[FRAME + 1 + DIGITS] = 0x7E,
         _ => return Some(start + value.len() / 2),
     }
     None
@@ -123,7 +136,7 @@ fn damage(id: i64, value: &mut [u8], start: usize) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::base::EventTime;
-    use crate::registry::{FrameError, Library, Shape, decode, unframe};
+    use crate::registry::{FrameError, Library, Shape, Value, decode, encode, unframe};
 
     fn row(id: i64, cents: i64, poison: bool) -> Row {
         let row = Row { time: EventTime(1_700_000_000_000), cols: [id, 2, cents, i64::from(poison)], ..Row::default() };
@@ -147,6 +160,39 @@ mod tests {
             }
         }
         assert!(seal(&[Row::default()]).is_none());
+    }
+
+    #[test]
+    fn a_row_is_as_long_as_what_is_written_of_it() {
+        for id in 0..8 {
+            for cents in [0, 1, 63, 64, 1_999, i64::MAX, i64::MIN, -64, -65] {
+                for (time, poison) in [(0, false), (1_700_000_000_000, true), (-1, true)] {
+                    let mut row = row(id, cents, poison);
+                    row.time = EventTime(time);
+                    let row = as_avro(row, 7);
+                    let mut bytes = Vec::new();
+                    write(&row, &mut bytes);
+                    assert_eq!(row.raw.len as usize, bytes.len(), "{row:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_what_encodes_the_value() {
+        for cents in [0, 1_999] {
+            let row = row(5, cents, false);
+            let id = digits(5);
+            let union = match cents {
+                0 => Value::Union(0, Box::new(Value::Null)),
+                _ => Value::Union(1, Box::new(Value::Long(cents))),
+            };
+            let fields = vec![Value::Text(&id), Value::Enum(2), Value::Long(row.time.0), union];
+            let (mut body, mut bytes) = (Vec::new(), Vec::new());
+            encode(&Value::Record(fields), &mut body);
+            write(&row, &mut bytes);
+            assert_eq!(bytes[FRAME..], body);
+        }
     }
 
     #[test]

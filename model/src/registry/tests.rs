@@ -103,6 +103,8 @@ proptest! {
         let shape = Shape::parse(r#"{"type":"record","name":"R","fields":[
             {"name":"a","type":{"type":"array","items":"string"}},{"name":"b","type":["null","int"]}]}"#).unwrap();
         let read = Library::ALL.map(|library| decode(&shape, &body, library));
+        let checked = Library::ALL.map(|library| check(&shape, &body, library));
+        prop_assert_eq!(checked, read.clone().map(|read| read.map(|_| ())));
         if let (Ok(java), Ok(python)) = (&read[0], &read[1]) {
             prop_assert_eq!(java.left, python.left);
         }

@@ -11,6 +11,10 @@ impl<T> Default for ByEvent<T> {
     }
 }
 impl<T> ByEvent<T> {
+    /// A table that has room for so many events.
+    pub fn with_capacity(events: usize) -> Self {
+        Self(Vec::with_capacity(events))
+    }
     /// What is known of an event.
     #[inline]
     pub fn get(&self, event: u32) -> Option<&T> {
@@ -66,6 +70,27 @@ impl FromIterator<u32> for Events {
     }
 }
 
+/// What is known of events, in their order; of one event in the order in which it came. Numbers lie close, so that each finds its
+/// place by counting how many come before.
+pub fn in_order<T: Copy>(all: &[(u32, T)]) -> Vec<(u32, T)> {
+    let Some(first) = all.first() else { return Vec::new() };
+    let events = all.iter().map(|(event, _)| *event as usize + 1).max().unwrap_or(0);
+    let mut places = vec![0_u32; events + 1];
+    all.iter().for_each(|(event, _)| places[*event as usize + 1] += 1);
+    let mut before = 0;
+    for place in &mut places {
+        before += *place;
+        *place = before;
+    }
+    let mut sorted = vec![*first; all.len()];
+    for known in all {
+        let place = &mut places[known.0 as usize];
+        sorted[*place as usize] = *known;
+        *place += 1;
+    }
+    sorted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +104,14 @@ mod tests {
         assert_eq!((table.get(3), table.get(100), table.contains(7)), (None, None, true));
         let events: Events = [9, 1].into_iter().collect();
         assert!(events.contains(9) && !events.contains(2));
+    }
+
+    #[test]
+    fn what_came_of_one_event_stays_in_order() {
+        let all = [(7, 'a'), (2, 'b'), (7, 'c'), (0, 'd'), (2, 'e'), (3, 'f')];
+        let mut sorted = all.to_vec();
+        sorted.sort_by_key(|(event, _)| *event);
+        assert_eq!(in_order(&all), sorted);
+        assert!(in_order::<u8>(&[]).is_empty());
     }
 }

@@ -1,7 +1,6 @@
 //! Rows made of many: of which events of the ledger.
 
-use model::base::{Fold, Ghost, Point};
-use std::collections::BTreeMap;
+use model::base::{Fold, Ghost, KeyMap, Point};
 use std::sync::Arc;
 
 /// Who made a row of many.
@@ -17,7 +16,7 @@ pub struct Made {
 /// What each row made of many was made of, and by whom.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    of: BTreeMap<u32, (Arc<[Ghost]>, Made)>,
+    of: KeyMap<u32, (Arc<[Ghost]>, Made)>,
 }
 impl Members {
     /// A row was made of others, which may themselves be made of many.

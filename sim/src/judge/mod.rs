@@ -54,7 +54,7 @@ mod tally;
 mod transactions;
 
 pub use aggregates::{AggregatePlan, Checked, Guarantee, LateOutput, Placed, Shape, What, WindowPlaced};
-pub use by_event::{ByEvent, Events};
+pub use by_event::{ByEvent, Events, in_order};
 pub use chunked::{Chunked, Reader};
 pub use controller::ControllerLaw;
 pub use coverage::Coverage;

@@ -7,7 +7,7 @@
 //! twice it keeps the newer row (R8).
 
 use super::results::{Billing, Item};
-use super::{Evidence, Excuse, Findings, Law, LayerCount, Sent, StoredTable, Violation};
+use super::{ByEvent, Evidence, Excuse, Findings, Law, LayerCount, Sent, StoredTable, Violation};
 use crate::world::Observer;
 use model::base::{Event, KeyMap, ProcessId, Row, SimTime, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,18 +134,33 @@ enum Wanted {
     /// One.
     One,
 }
+/// How many rows of each kind should be there, and how many are. Events, of which there are many, by their numbers.
+#[derive(Default)]
+struct Tally {
+    sent: ByEvent<(u32, u32)>,
+    events: KeyMap<i64, (u32, u32)>,
+    others: KeyMap<Id, (u32, u32)>,
+}
+impl Tally {
+    fn of(&mut self, id: Id) -> &mut (u32, u32) {
+        match id {
+            Id::Sent(event) => self.sent.or_default(event),
+            Id::Event(event) => self.events.entry(event, Default::default),
+            other => self.others.entry(other, Default::default),
+        }
+    }
+}
 /// What is there against what should be.
 fn count(wanted: impl Iterator<Item = Id>, found: impl Iterator<Item = Id>, many: Wanted) -> LayerCount {
     let mut count = LayerCount::default();
-    // How many of each should be there, and how many are.
-    let mut of_id: KeyMap<Id, (u64, u64)> = KeyMap::new();
+    let mut tally = Tally::default();
     for id in wanted {
-        let (want, _) = of_id.entry(id, Default::default);
+        let (want, _) = tally.of(id);
         *want += 1;
         count.missing += u64::from(*want == 1 || many == Wanted::All);
     }
     for id in found {
-        let (want, there) = of_id.entry(id, Default::default);
+        let (want, there) = tally.of(id);
         let want = if many == Wanted::One { (*want).min(1) } else { *want };
         *there += 1;
         count.rows += 1;

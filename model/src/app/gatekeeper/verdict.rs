@@ -2,7 +2,7 @@
 
 use crate::base::Cx;
 use crate::kafka::messages::Message;
-use crate::registry::{Library, RegistryClient, RegistryError, decode, unframe};
+use crate::registry::{Library, RegistryClient, RegistryError, check, unframe};
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(super) fn of<W>(
 ) -> Option<Verdict> {
     let Ok(frame) = unframe(bytes) else { return Some(Verdict::Poison) };
     Some(match registry.schema(frame.schema, cx)? {
-        Ok(shape) => match decode(&shape, frame.body, library) {
-            Ok(_) => Verdict::Valid,
+        Ok(shape) => match check(&shape, frame.body, library) {
+            Ok(()) => Verdict::Valid,
             Err(_) => Verdict::Poison,
         },
         Err(RegistryError::Unknown) => Verdict::Poison,

@@ -11,6 +11,10 @@ pub trait Engine<R> {
     fn merges(&self) -> bool;
     /// ORDER BY, which is also the key of a collapse.
     fn order(&self, a: &R, b: &R) -> Ordering;
+    /// Sorts by it; equal ones stay in the order in which they are.
+    fn sort(&self, rows: &mut Vec<R>) {
+        rows.sort_by(|a, b| self.order(a, b));
+    }
     /// What stays of rows that are sorted by key and, within one, by age.
     fn collapse(&self, rows: Vec<R>) -> Vec<R>;
     /// Whether FINAL shows what stayed.
@@ -66,6 +70,15 @@ impl Engine<Row> for RowEngine {
     fn order(&self, a: &Row, b: &Row) -> Ordering {
         self.order_by.iter().map(|c| c.of(a).cmp(&c.of(b))).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     }
+    fn sort(&self, rows: &mut Vec<Row>) {
+        match self.order_by[..] {
+            [] => {}
+            [a] => sort_by_key(rows, |row| [a.of(row)]),
+            [a, b] => sort_by_key(rows, |row| [a.of(row), b.of(row)]),
+            [a, b, c] => sort_by_key(rows, |row| [a.of(row), b.of(row), c.of(row)]),
+            _ => rows.sort_by(|a, b| self.order(a, b)),
+        }
+    }
     fn collapse(&self, rows: Vec<Row>) -> Vec<Row> {
         let RowKind::Replacing { version, .. } = self.kind else { return rows };
         let mut out: Vec<Row> = Vec::with_capacity(rows.len());
@@ -96,5 +109,38 @@ impl Engine<Row> for RowEngine {
     }
     fn partition_id(&self, values: [i64; MOST]) -> PartitionId {
         partition_id(&self.partition_by, values)
+    }
+}
+
+/// A stable sort that moves keys and places, and each row but once: a row is large, and its columns are looked up by kind.
+fn sort_by_key<const N: usize>(rows: &mut Vec<Row>, key: impl Fn(&Row) -> [i64; N]) {
+    let mut places: Vec<([i64; N], u32)> = rows.iter().map(key).zip(0..).collect();
+    if !places.is_sorted() {
+        places.sort();
+        *rows = places.into_iter().map(|(_, at)| rows[at as usize]).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Ghost;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rows_are_sorted_by_all_columns_and_equal_ones_stay_in_order(
+            values in proptest::collection::vec(proptest::array::uniform4(0i64..4), 0..60),
+            columns in 0usize..5,
+        ) {
+            let order_by = [2, 0, 3, 1].map(Column::Value)[..columns].to_vec();
+            let engine = RowEngine { kind: RowKind::MergeTree, order_by, partition_by: Vec::new() };
+            let row = |(cols, n)| Row { cols, ghost: Ghost::new(n), ..Row::default() };
+            let mut rows: Vec<Row> = values.into_iter().zip(0..).map(row).collect();
+            let mut by_order = rows.clone();
+            by_order.sort_by(|a, b| engine.order(a, b));
+            engine.sort(&mut rows);
+            prop_assert_eq!(rows, by_order);
+        }
     }
 }

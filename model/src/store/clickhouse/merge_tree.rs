@@ -190,7 +190,7 @@ impl<R: Stored, E: Engine<R>> MergeTree<R, E> {
                 BlockKey::Content(_) if !fixes.has(Fix::WholeBlockKey) => BlockKey::Content(content(&piece)),
                 key => key,
             };
-            piece.sort_by(|a, b| self.engine.order(a, b));
+            self.engine.sort(&mut piece);
             let merged = settings.optimize_on_insert && self.engine.merges();
             if merged {
                 piece = self.engine.collapse(piece);
@@ -287,7 +287,7 @@ impl<R: Stored, E: Engine<R>> MergeTree<R, E> {
     }
     /// Rows in the order of partition ids, blocks and their place in the part, collapsed.
     fn collapsed(&self, mut rows: Vec<R>) -> Vec<R> {
-        rows.sort_by(|a, b| self.engine.order(a, b));
+        self.engine.sort(&mut rows);
         self.engine.collapse(rows)
     }
     /// SELECT … FINAL over all partitions (R3b), of rows that pass `prewhere`; that comes before the collapse, and tombstones

@@ -31,15 +31,16 @@ impl Appends {
         let waiting = plans.iter().filter_map(may_wait);
         Self { topics: checked.chain(waiting).collect(), at: BTreeMap::new() }
     }
-    /// When readers of committed data could see each row of a topic.
-    fn visible<'e>(&self, end: &'e Evidence<'_>, topic: u16) -> impl Iterator<Item = (SimTime, &'e Row)> {
+    /// When readers of committed data could see each batch of a topic.
+    fn batches<'e>(&self, end: &'e Evidence<'_>, topic: u16) -> impl Iterator<Item = (SimTime, &'e [Row])> {
         end.partitions_of(topic).flat_map(move |tp| {
             let found = end.readable_by(tp).0.into_iter();
-            found.flat_map(move |(entry, by)| {
-                let at = self.at.get(&(tp, by)).copied().unwrap_or_default();
-                entry.batch.rows.iter().map(move |row| (at, row))
-            })
+            found.map(move |(entry, by)| (self.at.get(&(tp, by)).copied().unwrap_or_default(), &entry.batch.rows[..]))
         })
+    }
+    /// When they could see each row.
+    fn visible<'e>(&self, end: &'e Evidence<'_>, topic: u16) -> impl Iterator<Item = (SimTime, &'e Row)> {
+        self.batches(end, topic).flat_map(|(at, rows)| rows.iter().map(move |row| (at, row)))
     }
 }
 impl Observer for Appends {
@@ -105,16 +106,20 @@ fn tables(plan: &AggregatePlan) -> Option<(u16, u16, Vec<u16>)> {
 pub fn check(plan: &AggregatePlan, placed: &Placed, end: &Evidence<'_>, appends: &Appends) -> Option<Checked> {
     let (raw, windows, late) = tables(plan)?;
     let end_of = |row: &Row| plan.shape.ends(row.time.0).next().unwrap_or(row.time.0);
-    // What each row adds to which side of which window, and when.
+    // What batches add to which side of which window, and when; and the newest event time of each.
     let mut seen: Vec<(SimTime, i64, i64, i64)> = Vec::new();
     let mut newest = Vec::new();
-    for (at, row) in appends.visible(end, raw) {
-        seen.push((at, end_of(row), 1, 0));
-        newest.push((at, row.time.0));
+    let mut add = |at: SimTime, window: i64, sent: i64, accounted: i64| match seen.last_mut() {
+        Some(last) if (last.0, last.1) == (at, window) => (last.2, last.3) = (last.2 + sent, last.3 + accounted),
+        _ => seen.push((at, window, sent, accounted)),
+    };
+    for (at, rows) in appends.batches(end, raw) {
+        rows.iter().for_each(|row| add(at, end_of(row), 1, 0));
+        newest.extend(rows.iter().map(|row| row.time.0).max().map(|newest| (at, newest)));
     }
-    seen.extend(appends.visible(end, windows).map(|(at, row)| (at, row.cols[0], 0, row.cols[3])));
+    appends.visible(end, windows).for_each(|(at, row)| add(at, row.cols[0], 0, row.cols[3]));
     for topic in &late {
-        seen.extend(appends.visible(end, *topic).map(|(at, row)| (at, end_of(row), 0, 1)));
+        appends.visible(end, *topic).for_each(|(at, row)| add(at, end_of(row), 0, 1));
     }
     seen.sort_by_key(|(at, ..)| *at);
     let mut checked = Checked { sql: sql(plan, raw, windows, &late, end), ..Checked::default() };

@@ -3,7 +3,7 @@
 use super::{
     AggregatePlan, Facts, Firings, History, LateOutput, Placed, Reached, Standing, Taken, What, rule_of, settle,
 };
-use crate::judge::results::{Into, Record, standing};
+use crate::judge::results::{Into, Record, Records, standing};
 use crate::judge::{ByEvent, Events, Evidence, Findings, OperatorAt, Sent, Testimony, Took, Violation};
 use model::base::{Ghost, KeyMap, Row};
 use model::kafka::log::Entry;
@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// duplicates were let through.
 pub struct Foretold<'a> {
     /// As configured.
-    pub rows: &'a [Vec<Record>],
+    pub rows: &'a [Records],
     /// If nothing were dropped.
-    pub patient: &'a [Vec<Record>],
+    pub patient: &'a [Records],
 }
 
 /// Settles one result. `together` are those that write it: jobs that follow each other are one to whoever reads.
@@ -151,7 +151,7 @@ fn events(plan: &AggregatePlan, foretold: &Foretold<'_>, end: &Evidence<'_>, tol
     // The newest event time sent before each.
     let mut before: ByEvent<i64> = ByEvent::default();
     let mut newest = i64::MIN;
-    for record in &foretold.rows[*node] {
+    for record in foretold.rows[*node].iter() {
         if record.ghost.in_ledger() {
             before.insert(record.ghost.open(), newest);
         }
@@ -170,10 +170,15 @@ fn events(plan: &AggregatePlan, foretold: &Foretold<'_>, end: &Evidence<'_>, tol
             }
         }
     }
+    let surely = foretold.rows[plan.input].iter().filter(|r| r.ghost.in_ledger());
+    let surely: Events = surely.map(|r| r.ghost.open()).collect();
     let mut events = ByEvent::default();
     for (records, doubtful) in [(&foretold.patient[plan.input], true), (&foretold.rows[plan.input], false)] {
         for Record { item, ghost, .. } in records.iter().filter(|r| r.ghost.in_ledger()) {
             let event = ghost.open();
+            if doubtful && surely.contains(event) {
+                continue;
+            }
             let Some(copies) = copies.get(event).copied() else { continue };
             let (key, sum) = plan.columns;
             let value = sum.map_or(0, |c| item.cols[usize::from(c)]);

@@ -22,7 +22,7 @@ pub use check::{Appends, Checked, check, held_back};
 pub use collect::{Foretold, judge};
 pub use plan::{AggregatePlan, Guarantee, LateOutput, Shape};
 
-use super::{ByEvent, Events};
+use super::{ByEvent, Events, in_order};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -232,7 +232,7 @@ pub fn settle(history: &History) -> Placed {
             in_windows.push((*event, firing.end));
         }
     }
-    in_windows.sort_by_key(|(event, _)| *event);
+    let in_windows = in_order(&in_windows);
     let mut by_event = in_windows.chunk_by(|a, b| a.0 == b.0).peekable();
     let mut in_late: ByEvent<u64> = ByEvent::default();
     history.late.iter().for_each(|event| *in_late.or_default(*event) += 1);

@@ -50,9 +50,9 @@ impl Shape {
             _ => return None,
         })
     }
-    /// Ends of the windows that hold this time, rising. Of a session: its end if it touches no other.
-    pub fn ends(self, time: i64) -> impl Iterator<Item = i64> {
-        let (first, step, until) = match self {
+    /// The first end of a window that holds this time, how far it is from one to the next, and what none is beyond.
+    const fn first_end(self, time: i64) -> (i64, i64, i64) {
+        match self {
             Self::Sliding { size, slide, offset } => {
                 // The last window that begins at or before; the first that ends behind.
                 let start = time - (time - offset).rem_euclid(slide);
@@ -63,8 +63,12 @@ impl Shape {
                 let start = time - time.rem_euclid(size);
                 (start + ((time - start) / step + 1) * step, step, start + size)
             }
-            Self::Session { gap } => (time + gap, gap.max(1), time + gap),
-        };
+            Self::Session { gap } => (time + gap, if gap > 1 { gap } else { 1 }, time + gap),
+        }
+    }
+    /// Ends of the windows that hold this time, rising. Of a session: its end if it touches no other.
+    pub fn ends(self, time: i64) -> impl Iterator<Item = i64> {
+        let (first, step, until) = self.first_end(time);
         (0..).map(move |n| first + n * step).take_while(move |end| *end <= until)
     }
     /// Whether an event is in several windows.
@@ -76,8 +80,10 @@ impl Shape {
         }
     }
     /// The last millisecond of the last window that holds this time: with it the last of its windows is over.
-    pub fn over(self, time: i64) -> i64 {
-        self.ends(time).last().unwrap_or(time) - 1
+    pub const fn over(self, time: i64) -> i64 {
+        let (first, step, until) = self.first_end(time);
+        // Between windows that lie apart there is none.
+        if first > until { time - 1 } else { first + (until - first) / step * step - 1 }
     }
 }
 

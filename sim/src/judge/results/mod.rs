@@ -10,7 +10,7 @@ mod readers;
 mod reference;
 
 pub use changelog::{Reading, standing};
-pub use reference::{Item, Record};
+pub use reference::{Item, Record, Records};
 
 use super::aggregates::{self, AggregatePlan, Appends, Checked, Foretold, Placed};
 use super::{Chunked, Events, Evidence, Findings, LayerCount, ReaderInfo, Testimony};
@@ -351,7 +351,7 @@ impl ResultLaw {
             let stored = if sink.changelog { Reading::Changelog.of(&stored) } else { stored };
             let lagging = lagging.as_ref().map_or(&[][..], |rows| &rows[sink.node]);
             let asked = asked_for(&expected[sink.node], lagging, emitted().chain(&stored));
-            let wanted = Wanted::of(asked.iter().copied());
+            let wanted = Wanted::of(&asked);
             // Each with how it takes a changelog; a table, as it stands, is one already.
             let readers: Vec<(&String, Option<Reading>, Vec<Item>)> = match &sink.into {
                 Into::Topic(topic) => {
@@ -446,36 +446,49 @@ fn state_holds<'a, I: Iterator<Item = &'a Item>>(
 
 /// Results that are wanted, and how often each.
 struct Wanted {
-    times: KeyMap<Item, u64>,
+    /// The place of each in `many`.
+    places: KeyMap<Item, u32>,
+    /// How often.
+    many: Vec<u64>,
     /// How many in all.
     all: u64,
 }
 impl Wanted {
-    fn of(items: impl Iterator<Item = Item>) -> Self {
-        let mut wanted = Self { times: KeyMap::new(), all: 0 };
+    fn of(items: &[Item]) -> Self {
+        let (mut places, mut many) = (KeyMap::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for item in items {
-            *wanted.times.entry(item, || 0) += 1;
-            wanted.all += 1;
+            let place = *places.entry(*item, || many.len() as u32) as usize;
+            if place == many.len() {
+                many.push(0);
+            }
+            many[place] += 1;
         }
-        wanted
+        Self { places, many, all: items.len() as u64 }
     }
     fn times(&self, item: &Item) -> u64 {
-        self.times.get(item).copied().unwrap_or(0)
+        self.places.get(item).map_or(0, |place| self.many[*place as usize])
     }
     /// What was found, against this.
     fn count(&self, found: &[Item]) -> LayerCount {
-        let mut times: KeyMap<Item, u64> = KeyMap::new();
+        let mut times = vec![0; self.many.len()];
+        let mut others: KeyMap<Item, ()> = KeyMap::new();
         let mut count = LayerCount { rows: found.len() as u64, missing: self.all, ..LayerCount::default() };
         for item in found {
-            let n = times.entry(*item, || 0);
+            let Some(place) = self.places.get(item).map(|place| *place as usize) else {
+                count.unexpected += 1;
+                others.insert(*item, ());
+                continue;
+            };
+            let n: &mut u64 = &mut times[place];
             *n += 1;
-            match self.times(item) {
-                0 => count.unexpected += 1,
-                want if *n > want => count.duplicates += 1,
-                _ => count.missing -= 1,
+            count.unique += u64::from(*n == 1);
+            if *n > self.many[place] {
+                count.duplicates += 1;
+            } else {
+                count.missing -= 1;
             }
         }
-        count.unique = times.len() as u64;
+        count.unique += others.len() as u64;
         count
     }
 }
@@ -507,6 +520,19 @@ mod tests {
 
     fn record(cols: [i64; 4], due: bool) -> Record {
         Record { item: Item { time: cols[0] - 1, cols }, key: Row::NO_KEY, ghost: Ghost::NONE, due }
+    }
+
+    #[test]
+    fn what_is_found_is_counted_against_what_is_wanted() {
+        let items = |list: &[i64]| list.iter().map(|n| Item { time: *n, cols: [0; 4] }).collect::<Vec<_>>();
+        let of = |wanted: &[i64], found: &[i64]| {
+            let c = Wanted::of(&items(wanted)).count(&items(found));
+            (c.rows, c.unique, c.missing, c.duplicates, c.unexpected)
+        };
+        assert_eq!(of(&[1, 2, 2], &[2, 1, 2]), (3, 2, 0, 0, 0));
+        assert_eq!(of(&[1, 2, 2], &[2]), (1, 1, 2, 0, 0));
+        assert_eq!(of(&[1, 2], &[1, 1, 3, 3]), (4, 2, 1, 1, 2));
+        assert_eq!(of(&[], &[]), (0, 0, 0, 0, 0));
     }
 
     #[test]

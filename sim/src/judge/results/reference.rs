@@ -9,6 +9,7 @@ use model::flink::runtime::operator::{
     Comparison, Condition, Expr, GroupWindowConfig, OP, OperatorConfig, SqlWindowConfig, WindowConfig,
 };
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A row of a result: its time and its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,10 +39,13 @@ pub struct Record {
     pub due: bool,
 }
 
+/// Rows of a node. Nodes that hand on what they are given share it.
+pub type Records = Rc<Vec<Record>>;
+
 /// Rows of a node, with the event time that its watermark comes to in the end: at most, and whatever partition holds it.
 #[derive(Clone, Debug, Default)]
 struct Stream {
-    items: Vec<Record>,
+    items: Records,
     watermark: i64,
     least: i64,
     /// The newest event of the partition that ended first.
@@ -55,7 +59,7 @@ pub(super) fn evaluate(
     sent: &BTreeMap<u16, Vec<Row>>,
     beyond: &Beyond,
     slowest: &BTreeMap<usize, i64>,
-) -> Vec<Vec<Record>> {
+) -> Vec<Records> {
     let mut streams: Vec<Stream> = Vec::new();
     for (number, node) in plan.nodes.iter().enumerate() {
         let stream = match node {
@@ -64,20 +68,26 @@ pub(super) fn evaluate(
             ResultNode::Source { from, bound, .. } => {
                 let record = |row: &Row| Record { item: Item::of(row), key: row.key, ghost: row.ghost, due: true };
                 let unread = |row: &&Row| beyond.get(&number).is_some_and(|b| b.contains(&row.ghost.open()));
-                let mut items: Vec<Record> = Vec::new();
-                for (topic, of) in from {
-                    match of {
-                        Some(of) => items.extend(&streams[*of].items),
-                        None => {
-                            let rows = sent.get(topic).into_iter().flatten().filter(|row| !unread(row));
-                            items.extend(rows.map(record));
+                let items: Records = match from[..] {
+                    [(_, Some(of))] => Rc::clone(&streams[of].items),
+                    _ => {
+                        let mut items: Vec<Record> = Vec::new();
+                        for (topic, of) in from {
+                            match of {
+                                Some(of) => items.extend(streams[*of].items.iter()),
+                                None => {
+                                    let rows = sent.get(topic).map_or(&[][..], Vec::as_slice).iter();
+                                    items.extend(rows.filter(|row| !unread(row)).map(record));
+                                }
+                            }
                         }
+                        if from.len() > 1 {
+                            // The ledger counts in the order of sending.
+                            items.sort_by_key(|r| r.ghost.open());
+                        }
+                        items.into()
                     }
-                }
-                if from.len() > 1 {
-                    // The ledger counts in the order of sending.
-                    items.sort_by_key(|r| r.ghost.open());
-                }
+                };
                 let slowest = slowest.get(&number).copied().unwrap_or(i64::MAX);
                 Stream::timed(items, *bound, slowest)
             }
@@ -98,7 +108,7 @@ pub(super) fn evaluate(
 
 impl Stream {
     /// Rows whose watermark stays `bound` behind the newest; none without event time.
-    fn timed(items: Vec<Record>, bound: Option<i64>, slowest: i64) -> Self {
+    fn timed(items: Records, bound: Option<i64>, slowest: i64) -> Self {
         let newest = items.iter().map(|r| r.item.time).max().unwrap_or(i64::MIN);
         let behind = |time: i64| bound.map_or(i64::MIN, |b| time.saturating_sub(b));
         Self { watermark: behind(newest), least: behind(newest.min(slowest)), items, slowest }
@@ -124,25 +134,25 @@ fn columns(exprs: &[Expr; 4], left: &Item, right: &Record) -> [i64; 4] {
     })
 }
 
-fn derive(operator: &OperatorConfig, stream: &Stream) -> Vec<Record> {
+fn derive(operator: &OperatorConfig, stream: &Stream) -> Records {
     let input = &stream.items;
-    match operator {
+    let derived = match operator {
         OperatorConfig::Filter(condition) => input.iter().filter(|r| holds(*condition, &r.item)).copied().collect(),
         OperatorConfig::Map(exprs) => {
             let mapped = |r: &Record| Item { cols: columns(exprs, &r.item, r), ..r.item };
             input.iter().map(|r| Record { item: mapped(r), ..*r }).collect()
         }
         OperatorConfig::Deduplicate(config) => {
-            let mut seen: KeyMap<i64, ()> = KeyMap::new();
+            let mut seen: KeyMap<i64, ()> = KeyMap::with_capacity(input.len());
             input.iter().filter(|r| seen.insert(r.item.cols[config.key.column()], ()).is_none()).copied().collect()
         }
         // What a local aggregate hands on becomes a result behind it; what is late depends on the watermark.
         OperatorConfig::LocalWindow(_) | OperatorConfig::LateFilter(_) => Vec::new(),
-        OperatorConfig::Assign(_) => input.clone(),
+        OperatorConfig::Assign(_) => return Rc::clone(input),
         OperatorConfig::Join(config) => {
             let mut waiting: KeyMap<i64, [Option<Record>; 2]> = KeyMap::new();
             let mut out = Vec::new();
-            for record in input {
+            for record in input.iter() {
                 let item = &record.item;
                 let side = match (holds(config.left, item), holds(config.right, item)) {
                     (true, _) => 0,
@@ -175,7 +185,8 @@ fn derive(operator: &OperatorConfig, stream: &Stream) -> Vec<Record> {
             }
             results
         }
-    }
+    };
+    derived.into()
 }
 
 /// The content of every window that the watermark reaches in the end.
@@ -184,9 +195,15 @@ fn windows(shape: Shape, key: KeyColumn, sum: Option<u8>, stream: &Stream) -> Ve
     let value = |i: &Item| sum.map_or(0, |c| i.cols[usize::from(c)]);
     let key = |i: &Item| i.cols[key.column()];
     // By end and key: of one key no two windows end together.
-    let mut sums: BTreeMap<(i64, i64), (i64, i64)> = BTreeMap::new();
+    let mut places: KeyMap<(i64, i64), usize> = KeyMap::new();
+    let mut sums: Vec<((i64, i64), (i64, i64))> = Vec::new();
     let mut add = |end: i64, item: &Item| {
-        let (sum, count) = sums.entry((end, key(item))).or_default();
+        let window = (end, key(item));
+        let place = *places.entry(window, || sums.len());
+        if place == sums.len() {
+            sums.push((window, (0, 0)));
+        }
+        let (_, (sum, count)) = &mut sums[place];
         (*sum, *count) = (sum.saturating_add(value(item)), *count + 1);
     };
     match shape {
@@ -210,6 +227,7 @@ fn windows(shape: Shape, key: KeyColumn, sum: Option<u8>, stream: &Stream) -> Ve
             input.iter().for_each(|r| shape.ends(r.item.time).for_each(|end| add(end, &r.item)));
         }
     }
+    sums.sort_unstable();
     let fired = sums.into_iter().filter(|((end, _), _)| end - 1 <= *watermark);
     let item = |((end, key), (sum, count))| Item { time: end - 1, cols: [end, key, sum, count] };
     let record = |item: Item| Record { item, key: Row::NO_KEY, ghost: Ghost::NONE, due: item.time <= *least };

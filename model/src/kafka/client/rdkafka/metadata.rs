@@ -85,18 +85,22 @@ impl Metadata {
             asked: false,
         }
     }
-    /// A partition is used: it goes to the leader that is known; a new topic is asked for at once.
-    pub fn use_partition(&mut self, tp: TopicPartition) {
+    /// A partition is used: it goes to the leader that is known; a new topic is asked for at once. Whether either was news.
+    pub fn use_partition(&mut self, tp: TopicPartition) -> bool {
+        let mut news = false;
         let delegation = self.delegations.entry(tp).or_insert(Delegation::NONE);
         if let Some(leader) = self.leaders.get(&tp)
             && delegation.leader != *leader
         {
             delegation.leader = *leader;
             self.version += 1;
+            news = true;
         }
         if self.topics.insert(tp.topic) {
             self.fast = Some((Millis::ZERO, 0));
+            news = true;
         }
+        news
     }
     /// The broker that serves a partition; node -1 for none.
     pub fn leader(&self, tp: TopicPartition) -> Leader {

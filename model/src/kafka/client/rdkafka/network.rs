@@ -58,7 +58,9 @@ impl RdNetwork {
     ) -> Self {
         // The topics of its partitions make it look for a broker.
         let mut metadata = Metadata::new(now, &config, false);
-        partitions.iter().for_each(|tp| metadata.use_partition(*tp));
+        for tp in partitions {
+            metadata.use_partition(*tp);
+        }
         Self {
             net: Connections::new(bootstrap, &config, stream),
             metadata,

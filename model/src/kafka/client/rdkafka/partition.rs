@@ -222,6 +222,10 @@ impl Partition {
     fn full(&self, config: &RdConfig) -> bool {
         self.queued() >= config.batch_num_messages as usize || self.fresh_bytes >= config.batch_size
     }
+    /// Whether a record would stand behind others, and not make a batch full.
+    pub(super) fn takes_more(&self, config: &RdConfig) -> bool {
+        !self.fresh.is_empty() && !self.full(config)
+    }
     fn sequence(&self, record: u64) -> i32 {
         ((record.wrapping_sub(self.base)) & i32::MAX as u64) as i32
     }

@@ -92,6 +92,8 @@ pub struct RdProducer {
     retries: u64,
     failed: u64,
     events: VecDeque<ProducerEvent>,
+    /// As the last [`Self::poll`] left it, but for records behind others: until [`Self::deadline`] nothing is due.
+    settled: bool,
     /// Topics that Produce was refused for lack of rights: nothing is taken for them until metadata was renewed.
     pub(super) unauthorized: BTreeSet<TopicId>,
 }
@@ -126,6 +128,7 @@ impl RdProducer {
             retries: 0,
             failed: 0,
             events: VecDeque::new(),
+            settled: false,
             unauthorized: BTreeSet::new(),
             fixes,
             config,
@@ -170,6 +173,7 @@ impl RdProducer {
     }
     /// Takes what the network says. Answers that arrive together are taken together, before the next [`Self::poll`].
     pub fn input(&mut self, input: NetInput, now: Millis) {
+        self.settled = false;
         self.net.input(input, &self.config);
         while let Some(event) = self.net.next_event() {
             self.on_event(event, now);
@@ -198,17 +202,20 @@ impl RdProducer {
         self.queued_records += 1;
         self.queued_bytes += u64::from(row.bytes);
         let partition = self.partitions.entry(tp).or_insert_with(|| Partition::new(tp));
+        self.settled &= partition.takes_more(&self.config);
         partition.push(row, now);
+        self.settled &= partition.takes_more(&self.config);
         if let Some(txn) = &mut self.txn
             && partition.membership == Membership::Out
         {
+            self.settled = false;
             partition.membership = Membership::Pending;
             if txn.pending.is_empty() && txn.due_at(TxnApi::AddPartitions) <= now {
                 txn.not_until(TxnApi::AddPartitions, now + REGISTER_DELAY);
             }
             txn.pending.push(tp);
         }
-        self.metadata.use_partition(tp);
+        self.settled &= !self.metadata.use_partition(tp);
         Ok(())
     }
 
@@ -217,6 +224,7 @@ impl RdProducer {
     /// `init_transactions`, `begin_transaction`, `commit_transaction`, `abort_transaction` or `flush`, to end by `deadline`.
     /// The result comes as [`ProducerEvent::Called`].
     pub fn call(&mut self, call: Call, deadline: Millis) {
+        self.settled = false;
         if call == Call::Flush {
             self.flush = Some(deadline);
             return;
@@ -258,6 +266,7 @@ impl RdProducer {
     }
     /// `send_offsets_to_transaction`.
     pub fn send_offsets(&mut self, group: RdGroupMetadata, offsets: Vec<(TopicPartition, Offset)>, deadline: Millis) {
+        self.settled = false;
         let Some(txn) = &mut self.txn else { return };
         match txn.begin_call(Call::Offsets, deadline) {
             Ok(_) => txn.offsets = Some(OffsetsCall { group, offsets, added: false }),
@@ -266,6 +275,7 @@ impl RdProducer {
     }
     /// `purge`: drops the records that were not sent yet.
     pub fn purge_queue(&mut self) {
+        self.settled = false;
         self.purge(false);
     }
 
@@ -428,6 +438,12 @@ impl RdProducer {
                 break;
             }
         }
+        self.settled = true;
+    }
+    /// Nothing has come since the last [`Self::poll`] but records that stand behind others of their partition: before
+    /// [`Self::deadline`], which they do not move, another would do nothing.
+    pub fn is_settled(&self) -> bool {
+        self.settled
     }
 
     /// When to poll next, if nothing comes from the network before.

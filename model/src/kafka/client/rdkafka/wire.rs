@@ -89,6 +89,10 @@ impl RdProducerClient {
     /// Does what is due.
     pub fn run<W>(&mut self, cx: &mut Cx<'_, Message, W>) {
         let now = cx.millis();
+        // Records come one by one, and most of them only wait with others.
+        if self.producer.is_settled() && self.wake_at.is_none_or(|at| SimTime::at(now) < at) {
+            return;
+        }
         self.producer.poll(now);
         self.wires.carry_out(self.producer.take_actions(), cx);
         let at = self.producer.deadline(now);
