@@ -4,6 +4,7 @@ mod asides;
 mod chain;
 mod event;
 mod event_feed;
+mod event_names;
 mod event_words;
 mod fixes;
 mod foreign;

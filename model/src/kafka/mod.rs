@@ -8,6 +8,7 @@ pub mod coordinator;
 mod error;
 pub mod hash_order;
 pub mod log;
+mod message_wire;
 pub mod messages;
 pub mod partition;
 pub mod placement;

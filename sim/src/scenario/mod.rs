@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod data;
+mod data_fault;
 mod data_job;
 mod data_store;
 pub mod events;
@@ -20,6 +21,7 @@ pub mod raw_job;
 mod raw_keys;
 pub mod raw_objective;
 pub mod raw_store;
+pub mod raw_workload;
 mod resolve;
 pub mod schedule;
 mod set;

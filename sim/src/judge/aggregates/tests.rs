@@ -32,7 +32,8 @@ fn found(placed: &Placed) -> Vec<(u32, What)> {
 fn the_last_of_its_windows_is_over_with_a_time() {
     let sliding = |size, slide, offset| Shape::Sliding { size, slide, offset };
     let cumulating = |size, step| Shape::Cumulating { size, step };
-    let shapes = [sliding(10, 10, 3), sliding(10, 4, 0), sliding(4, 10, 1), cumulating(12, 4), Shape::Session { gap: 5 }];
+    let shapes =
+        [sliding(10, 10, 3), sliding(10, 4, 0), sliding(4, 10, 1), cumulating(12, 4), Shape::Session { gap: 5 }];
     for shape in shapes {
         for time in -30..30 {
             assert_eq!(shape.over(time), shape.ends(time).last().unwrap_or(time) - 1, "{shape:?} at {time}");

@@ -22,6 +22,7 @@ mod alignment;
 mod assign;
 mod checkpoints;
 mod enumerator;
+mod heartbeats;
 mod job;
 mod resources;
 mod store;
@@ -38,7 +39,7 @@ use super::rpc::{Call, FencingToken, Master, Note, Rpc};
 use crate::base::{Addr, Cx, Event, Foreign, Input, JobAct, Lane, Millis, Nanos, Port, Signal, SimTime};
 use crate::flink::checkpoint::CheckpointId;
 use crate::flink::checkpoint::events::Ticket;
-use crate::flink::heartbeat::{self, Beat, HeartbeatConfig, HeartbeatManager};
+use crate::flink::heartbeat::{self, HeartbeatConfig, HeartbeatManager};
 use crate::kafka::messages::Message;
 use job::Want;
 use resources::Resources;
@@ -457,75 +458,6 @@ impl JobManager {
     fn cancel<W>(&mut self, id: ResourceId, attempt: AttemptId, cx: &mut Cx<'_, Message, W>) {
         if let Some(line) = self.lines.get_mut(&id) {
             line.ask(Call::Cancel(attempt), Asked::Cancel(attempt), cx);
-        }
-    }
-
-    /// Heartbeats that are due, and peers that have been silent for too long.
-    fn beat<W: From<Foreign>>(&mut self, cx: &mut Cx<'_, Message, W>) {
-        let now = cx.millis();
-        let masters = (0..self.jobs.len() as u16).map(|j| Master::Job(JobId(j)));
-        for master in std::iter::once(Master::Resource).chain(masters) {
-            let mut beats = Vec::new();
-            while self.of(master).fire(now, &mut beats) {}
-            for beat in beats {
-                match beat {
-                    Beat::Request(id) => {
-                        let slots = match master {
-                            Master::Resource => Vec::new(),
-                            Master::Job(job) => self.jobs[usize::from(job.0)].master.slots_of(id),
-                        };
-                        if let Some(line) = self.lines.get_mut(&id) {
-                            line.ask(Call::Heartbeat(master, slots), Asked::Heartbeat(master), cx);
-                        }
-                    }
-                    Beat::TimedOut(id) => self.lost_by(master, id, SILENT, cx),
-                    Beat::Unreachable(id) => self.lost_by(master, id, UNREACHABLE, cx),
-                    Beat::Answer(_) => {}
-                }
-            }
-        }
-    }
-    /// One of them has lost a TaskManager: the ResourceManager's verdict holds for every job, a JobMaster's for its own (H3a).
-    fn lost_by<W: From<Foreign>>(&mut self, master: Master, id: ResourceId, signal: u8, cx: &mut Cx<'_, Message, W>) {
-        let job = match master {
-            Master::Resource => u16::MAX,
-            Master::Job(job) => job.0,
-        };
-        cx.emit(Event::TaskManagerLost { job, signal });
-        match master {
-            Master::Resource => self.lose(id, cx),
-            Master::Job(job) => self.lose_for(job, id, cx),
-        }
-    }
-    fn lose_for<W: From<Foreign>>(&mut self, job: JobId, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
-        let now = cx.millis();
-        self.jobs[usize::from(job.0)].beats.unmonitor(id);
-        if let Some(line) = self.lines.get_mut(&id) {
-            line.tell(Note::Disconnect(job), cx);
-        }
-        self.with_job(job, cx, |job, wants| job.lose(id, now, wants));
-    }
-    /// A JobMaster has no slot of this number at a TaskManager; one without any is none of its own (`releaseEmptyTaskManager`).
-    fn lose_slot<W: From<Foreign>>(&mut self, job: JobId, (id, slot): (ResourceId, u16), cx: &mut Cx<'_, Message, W>) {
-        let now = cx.millis();
-        let Some(had) = self.job(job).map(|master| master.slots_of(id)) else { return };
-        if had == [slot] {
-            self.lose_for(job, id, cx);
-        } else {
-            self.with_job(job, cx, |job, wants| job.lose_slot((id, slot), now, wants));
-        }
-    }
-    fn lose<W: From<Foreign>>(&mut self, id: ResourceId, cx: &mut Cx<'_, Message, W>) {
-        self.beats.unmonitor(id);
-        for job in 0..self.jobs.len() as u16 {
-            self.lose_for(JobId(job), id, cx);
-        }
-        self.resources.lose(id);
-        if let Some(mut line) = self.lines.remove(&id) {
-            line.close(|asked| matches!(asked, Asked::Event(..)), cx);
-            if line.deadline().is_some() {
-                self.lost.push((id, line));
-            }
         }
     }
 

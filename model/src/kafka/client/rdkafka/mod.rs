@@ -8,6 +8,7 @@ mod config;
 mod connections;
 mod coordinators;
 mod errors;
+mod formed;
 mod idempotence;
 mod metadata;
 mod network;

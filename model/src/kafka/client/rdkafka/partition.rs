@@ -7,11 +7,11 @@
 
 use super::config::RdConfig;
 use super::errors::{RdError, produce_action};
+use super::formed::{Formed, unsent};
 use crate::base::{
     Batch, Millis, Offset, ProducerEpoch, ProducerId, ProducerTag, Row, Sequence, Stream, TopicPartition,
 };
 use crate::kafka::ErrorCode;
-use crate::registry::payload;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,46 +23,6 @@ pub type Pid = (ProducerId, ProducerEpoch);
 struct Pending {
     row: Row,
     enqueued: Millis,
-}
-
-/// A batch that was sent at least once: its records and limits never change again, so that a broker can know it.
-#[derive(Clone, Debug)]
-struct Formed {
-    first: u64,
-    rows: Arc<[Row]>,
-    /// As it was last sent.
-    sealed: Option<Arc<Batch>>,
-    /// Runs of records with the same time of enqueueing, oldest first.
-    ages: VecDeque<(u32, Millis)>,
-    retries: u32,
-    not_before: Millis,
-}
-impl Formed {
-    fn records(&self) -> u32 {
-        self.rows.len() as u32
-    }
-    /// The batch under a producer tag; rows and digest are made once.
-    fn seal(&mut self, tag: ProducerTag, transactional: bool) -> Arc<Batch> {
-        let batch = match self.sealed.take() {
-            Some(b) if b.producer == tag => b,
-            Some(b) => Arc::new(b.retagged(tag)),
-            None => {
-                let unsealed = || (Arc::clone(&self.rows), Arc::from([]));
-                let (rows, raw) = payload::seal(&self.rows).unwrap_or_else(unsealed);
-                Arc::new(Batch::data(rows, raw, tag, transactional))
-            }
-        };
-        self.sealed = Some(Arc::clone(&batch));
-        batch
-    }
-    fn last_sent(mut self) -> Arc<Batch> {
-        self.seal(self.sealed.as_ref().map_or(ProducerTag::NONE, |b| b.producer), false)
-    }
-}
-
-/// Records that leave without having been sent, as a batch.
-fn unsent(rows: Vec<Row>) -> Arc<Batch> {
-    Arc::new(Batch::data(rows.into(), Arc::new([]), ProducerTag::NONE, false))
 }
 
 #[derive(Clone, Debug)]
