@@ -33,14 +33,23 @@ fn check(which: &str, set: &SetArguments) -> Result<String, Failure> {
     let loaded = load(which, set)?;
     let mut line = String::from("ok");
     let mut seen = BTreeSet::new();
+    let mut notes = notes(&loaded.scenario);
     for application in &loaded.scenario.applications {
         let Workload::EventsFile(file) = &application.workload else { continue };
         if seen.insert(format!("{file:?}")) {
             let summary = verify(file).map_err(Failure::usage)?;
-            line.push_str(&format!(", {} events in {}", summary.events, file.file.path().display()));
+            let path = file.file.path().display();
+            line.push_str(&format!(", {} events in {path}", summary.events));
+            if let Some(from) = summary.beyond_from {
+                notes.push(format!(
+                    "{} events of {path} are not sent: line {from} lies beyond the workload's duration, and what is behind it \
+                     with it",
+                    summary.beyond
+                ));
+            }
         }
     }
-    for note in notes(&loaded.scenario) {
+    for note in notes {
         line.push_str(&format!("\n  note: {note}"));
     }
     Ok(line)

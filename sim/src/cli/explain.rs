@@ -147,7 +147,11 @@ fn proofs(trials: &[Trial], out: &mut impl Write) -> Result<(), Failure> {
 }
 
 fn text(scenario: &str, seed: u64, explained: &Explained, out: &mut impl Write) -> Result<(), Failure> {
-    writeln!(out, "{scenario} seed {seed}: {} misplaced events, each explained", explained.all.len())?;
+    let told = match explained.unaccounted {
+        0 => "each explained".to_owned(),
+        n => format!("{n} findings of which no rule accounts for: alarms of `sim run`"),
+    };
+    writeln!(out, "{scenario} seed {seed}: {} misplaced events, {told}", explained.all.len())?;
     let mut groups: Vec<_> = explained.groups.iter().collect();
     groups.sort_by_key(|(kind, group)| (&kind.0, kind.1, std::cmp::Reverse(group.events)));
     let mut before = ("", "");

@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = 0)]
     from: u64,
     /// How many seeds.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     seeds: u64,
     /// Threads; each runs whole simulations, and the result is the same with any number. All cores if not given.
     #[arg(long)]
@@ -45,10 +45,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     crash_points: bool,
     /// With --crash-points: only every nth of them.
-    #[arg(long, default_value_t = 1)]
-    every: usize,
+    #[arg(long, default_value_t = 1, requires = "crash_points", value_parser = clap::value_parser!(u32).range(1..))]
+    every: u32,
     /// With --crash-points: milliseconds until the killed node is started again.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, requires = "crash_points")]
     restart_after: u64,
     #[command(flatten)]
     set: SetArguments,
@@ -75,7 +75,10 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
         load_scenario(&arguments.scenario, &set)
     };
     let cells = cells(&arguments.vary, with)?;
-    let seeds: Vec<u64> = (arguments.from..arguments.from + arguments.seeds).collect();
+    let Some(end) = arguments.from.checked_add(arguments.seeds) else {
+        return Err(Failure::usage(format!("--from and --seeds: there is no seed above {}", u64::MAX)));
+    };
+    let seeds: Vec<u64> = (arguments.from..end).collect();
     let all = seeds.len() * cells.len();
     let mut sweeps = Vec::new();
     for cell in &cells {
@@ -90,7 +93,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, F
         };
         let mut row = Row::new(&arguments.vary, cell, &result, &measures);
         if watched {
-            row = row.with_factors(&result, &measures, &arguments.factor);
+            row = row.with_factors(&result, &measures, &arguments.factor).map_err(Failure::usage)?;
         }
         let whole = arguments.vary.is_empty() && arguments.format == Format::Text;
         sweeps.push((row, whole.then_some(result)));
@@ -218,7 +221,7 @@ fn found(sweep: &Sweep, out: &mut impl Write) -> Result<(), Failure> {
 }
 
 fn crash_points(arguments: &Arguments, loaded: &Loaded, out: &mut impl Write) -> Result<Exit, Failure> {
-    let (every, restart) = (arguments.every, arguments.restart_after);
+    let (every, restart) = (arguments.every as usize, arguments.restart_after);
     let found = crash_sweep(loaded, arguments.from, every, restart, arguments.threads(), &|done, of| bar(done, of))
         .map_err(Failure::usage)?;
     let mut kinds: BTreeMap<(ProcessId, &str), u64> = BTreeMap::new();

@@ -59,6 +59,10 @@ pub enum Excuse {
     FiresAgain,
     /// I12: what was written since the restored checkpoint is written again.
     AtLeastOnce,
+    /// I12: the job above wrote again what it had written, so the topic holds copies, each of which is taken.
+    CopiesRead,
+    /// A table keeps one row of each of its keys, and windows that the query tells apart share one.
+    KeyShared,
     /// 7.1: a writer without guarantee does not flush before a barrier.
     NoGuarantee,
     /// 2.4: without alignment, or without checkpoints, state is not what the source's position says.
@@ -73,10 +77,12 @@ pub enum Excuse {
     NoReplay,
     /// A3, A7: an aligned split waits for the others of its group, also for one that has nothing more to give.
     Aligned,
+    /// Without high availability a JobManager that starts anew knows of no job.
+    JobForgotten,
 }
 impl Excuse {
     /// All, for tables.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 35] = [
         Self::PowerLoss,
         Self::UncleanElection,
         Self::EpochBump,
@@ -102,6 +108,8 @@ impl Excuse {
         Self::Reopened,
         Self::FiresAgain,
         Self::AtLeastOnce,
+        Self::CopiesRead,
+        Self::KeyShared,
         Self::NoGuarantee,
         Self::InexactState,
         Self::StateTwice,
@@ -109,6 +117,7 @@ impl Excuse {
         Self::JobOver,
         Self::NoReplay,
         Self::Aligned,
+        Self::JobForgotten,
     ];
     /// The rules, for tables.
     pub const fn rules(self) -> &'static str {
@@ -138,6 +147,8 @@ impl Excuse {
             Self::Reopened => "I11",
             Self::FiresAgain => "W6, W8",
             Self::AtLeastOnce => "I12",
+            Self::CopiesRead => "I12 (copies read)",
+            Self::KeyShared => "key of the table",
             Self::NoGuarantee => "sink.delivery-guarantee=none",
             Self::InexactState => "2.4",
             Self::StateTwice => "2.7",
@@ -145,6 +156,7 @@ impl Excuse {
             Self::JobOver => "job ended or behind",
             Self::NoReplay => "source without replay",
             Self::Aligned => "A3, A7",
+            Self::JobForgotten => "no high-availability",
         }
     }
     /// What the rule says, for people.
@@ -194,6 +206,8 @@ impl Excuse {
             }
             Self::FiresAgain => "a session that had fired fires again as another window",
             Self::AtLeastOnce => "at least once: what was written since the restored checkpoint is written again",
+            Self::CopiesRead => "the topic that the job reads holds it more than once, and each copy is taken",
+            Self::KeyShared => "the table keeps one row of each of its keys, and windows that differ share one",
             Self::NoGuarantee => "without a guarantee what a writer holds at a failure is gone",
             Self::InexactState => {
                 "without alignment records behind a barrier are in the snapshot and come again; without checkpoints all begins anew"
@@ -206,6 +220,7 @@ impl Excuse {
             Self::Aligned => {
                 "an aligned split waits for the others of its group; without an idle timeout also for those that have nothing more"
             }
+            Self::JobForgotten => "without high availability a JobManager that starts anew knows of no job",
             Self::JobOver => "the job was ended, or has not finished what there is to read",
             Self::CompletionStopped => {
                 "after a loss a partition refuses the coordinator's marker: its id answers CONCURRENT_TRANSACTIONS for ever"

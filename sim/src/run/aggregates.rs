@@ -6,6 +6,7 @@ use crate::scenario::data::{Job, JobNode, NodeKind, Scenario, upwards};
 use crate::scenario::keys::Config;
 use model::flink::operator::{Panes, Slices};
 use model::flink::runtime::operator::{OperatorConfig, SqlWindows};
+use model::keyed_table::KeyColumns;
 
 /// A window's shape, lateness, key and sum.
 fn window(node: &JobNode) -> Option<(Shape, i64, (u8, Option<u8>))> {
@@ -207,6 +208,13 @@ fn plan(
         NodeKind::Lake(_) => return None,
         _ => false,
     };
+    let key = match &job.nodes[sink].kind {
+        NodeKind::Upsert(table) => scenario.tables[*table].key,
+        _ => None,
+    };
+    // What a window hands on begins with its end and its key; a map may have moved them.
+    let tells_apart = |key: KeyColumns| matches!((key.0, key.1), (0, Some(1)) | (1, Some(0)));
+    let key_shared = below.is_empty() && found.is_some() && key.is_some_and(|key| !tells_apart(key));
     if found.is_none() && matches!(into, Into::Table(..)) {
         return None;
     }
@@ -249,6 +257,8 @@ fn plan(
         direct: of_window.is_some_and(|w| read_by(job, w) == Some((begins, false))),
         plain: of_window.is_some() && below.is_empty(),
         changelog: of_window.is_some_and(|w| is_changelog(&job.nodes[w])),
+        replaces: key.is_some(),
+        key_shared,
         rekeyed,
     })
 }

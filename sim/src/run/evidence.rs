@@ -113,8 +113,22 @@ pub(super) fn jobs_behind(run: &Run) -> Vec<(String, Option<Excuse>)> {
                 behind.push((format!("job {} has ended", job.name), None));
                 continue;
             }
-            other => {
-                behind.push((format!("job {} does not run: {other:?}", job.name), None));
+            // A JobManager that has been submitted a job has begun it.
+            Some(JobState::Created) => {
+                let text = format!("job {}: its JobManager started anew and does not know it", job.name);
+                behind.push((text, Some(Excuse::JobForgotten)));
+                continue;
+            }
+            Some(JobState::Scheduling) => {
+                behind.push((format!("job {} waits for slots", job.name), None));
+                continue;
+            }
+            Some(JobState::Restarting { .. } | JobState::Canceling) => {
+                behind.push((format!("job {} does not run: it is being restarted or canceled", job.name), None));
+                continue;
+            }
+            None => {
+                behind.push((format!("job {} is unknown to the JobManager", job.name), None));
                 continue;
             }
         }

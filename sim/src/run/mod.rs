@@ -309,6 +309,7 @@ impl Run {
             let origin = self.origin.millis().0;
             self.seen.event_base = first.map(|n| n.event_time.0 - n.at.millis().0 - origin);
         }
+        self.note_end_of_workload(self.origin);
     }
 
     // ---- the workload
@@ -361,6 +362,10 @@ impl Run {
                 }
             }
         }
+        self.note_end_of_workload(at);
+    }
+    /// Nothing is left to be sent: of a file without events that is so from the beginning.
+    fn note_end_of_workload(&mut self, at: SimTime) {
         if self.feeds.iter().all(|f| f.next.is_none()) {
             self.workload_ended = Some(at);
             self.faults.workload_ended(at);

@@ -3,6 +3,7 @@
 
 use super::problem::{Place, Problem, SourceId};
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 use toml::de::{DeTable, DeValue};
 
 /// A value and where it stands.
@@ -112,9 +113,11 @@ impl Node {
                 }
             }
             (Value::Array(base), Value::Array(items)) if by_name => {
+                let mut laid: BTreeSet<String> = BTreeSet::new();
                 for item in items {
-                    let same = |n: &&mut Self| n.name().is_some() && n.name() == item.name();
-                    match base.iter_mut().find(same) {
+                    // A second one of a name is one too many, and stays to be found.
+                    let first = item.name().is_some_and(|name| laid.insert(name.to_owned()));
+                    match base.iter_mut().find(|n| first && n.name() == item.name()) {
                         Some(below) => below.merge(item),
                         None => base.push(item),
                     }
@@ -232,6 +235,11 @@ mod tests {
     fn tables_merge_by_key_and_by_name() {
         let mut base = node("a = 1\nb = [1, 2]\n[[t]]\nname = 'x'\nn = 1\n[[t]]\nname = 'y'");
         base.merge(node("b = [3]\n[[t]]\nname = 'x'\nm = 2\n[[t]]\nname = 'z'"));
+        let mut twice = base.clone();
+        twice.merge(node("[[t]]\nname = 'z'\nm = 4\n[[t]]\nname = 'z'\nm = 5"));
+        let names =
+            |of: &Node| of.json()["t"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect::<Vec<_>>();
+        assert_eq!(names(&twice), ["x", "y", "z", "z"], "two of one file are two");
         assert_eq!(
             base.json(),
             serde_json::json!({"a": 1, "b": [3], "t": [{"name": "x", "n": 1, "m": 2}, {"name": "y"}, {"name": "z"}]})

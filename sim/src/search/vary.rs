@@ -3,6 +3,7 @@
 
 use super::spread::{Share, share};
 use super::sweep::{Series, Sweep};
+use crate::scenario::problem::nearest;
 use crate::scenario::{Loaded, Measure, Problems};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +161,10 @@ impl Row {
     }
     /// The same, and how much of the spread factors explain: observables of a watched run, by the beginning of their names, or all
     /// of them. `a + b` are two taken together.
-    pub fn with_factors(mut self, sweep: &Sweep, measures: &[Measure], wanted: &[String]) -> Self {
+    ///
+    /// # Errors
+    /// If runs have nothing whose name begins so.
+    pub fn with_factors(mut self, sweep: &Sweep, measures: &[Measure], wanted: &[String]) -> Result<Self, String> {
         let names: BTreeSet<&String> = sweep.runs.iter().flat_map(|run| run.factors.keys()).collect();
         let mut together: Vec<Vec<&String>> = Vec::new();
         for want in wanted {
@@ -171,6 +175,14 @@ impl Row {
                 };
                 names.iter().copied().filter(|name| part == "all" || begins(name)).collect::<Vec<_>>()
             };
+            if let Some(part) = parts.iter().find(|part| !names.is_empty() && of(part).is_empty()) {
+                let known: BTreeSet<&str> =
+                    names.iter().map(|n| n.split(['.', '/', ' ']).next().unwrap_or(n)).collect();
+                let near = nearest(part, known.iter().copied()).map(|n| format!(" (did you mean `{n}`?)"));
+                let all = known.into_iter().collect::<Vec<_>>().join(", ");
+                let near = near.unwrap_or_default();
+                return Err(format!("--factor: runs do not differ in `{part}`{near}; there are all, {all}"));
+            }
             match parts[..] {
                 [one] => together.extend(of(one).into_iter().map(|name| vec![name])),
                 _ => together.push(parts.iter().flat_map(|part| of(part)).collect()),
@@ -200,7 +212,7 @@ impl Row {
             shares.sort_by(|a, b| b.adjusted.total_cmp(&a.adjusted).then_with(|| a.factor.cmp(&b.factor)));
             self.shares.insert(measure.text.clone(), shares);
         }
-        self
+        Ok(self)
     }
 }
 

@@ -77,6 +77,8 @@ pub struct EventsReader {
     /// Event time of the first, and the last send.
     first: Option<EventTime>,
     last: SimTime,
+    /// The newest event time so far: what lies before it is out of order.
+    newest: Option<EventTime>,
     /// By event id, the number of the event that had it first. Of a file that is only checked none is kept.
     ids: Option<BTreeMap<i64, u32>>,
 }
@@ -105,6 +107,7 @@ impl EventsReader {
             events: 0,
             first: None,
             last: SimTime::ZERO,
+            newest: None,
             ids: None,
         })
     }
@@ -183,7 +186,12 @@ impl EventsReader {
             let column = line_column(text, e.column().saturating_sub(1)).1;
             match e.is_eof() && !whole {
                 true => self.error(column, "the last line is cut off"),
-                false => self.error(column, format!("not JSON: {e}")),
+                // Its own line and column count from the beginning of this line.
+                false => {
+                    let what = e.to_string();
+                    let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+                    self.error(column, format!("not JSON: {what}"))
+                }
             }
         })?;
         if self.events == self.mapping.max_events {
@@ -215,6 +223,10 @@ impl EventsReader {
             None => i64::from(self.events),
             Some(pointer) => match look(json, &pointer.0) {
                 Ok(Json::Number(n)) if n.is_i64() => n.as_i64().unwrap_or_default(),
+                Ok(Json::Number(n)) if n.is_u64() => {
+                    let message = format!("the event id {n} is out of range: at most {}", i64::MAX);
+                    return Err(self.error(column(pointer), message));
+                }
                 // Strings are numbered by their hash, so that no table of them is needed.
                 Ok(Json::String(s)) => xxh3_64(s.as_bytes()) as i64,
                 Ok(other) => {
@@ -263,6 +275,8 @@ impl EventsReader {
                 None
             }
         });
+        let behind = self.newest.map_or(0, |newest| newest.0.saturating_sub(time.0).max(0));
+        self.newest = self.newest.max(Some(time));
         let bytes = u32::try_from(OVERHEAD + value + key.as_ref().map_or(0, Vec::len)).unwrap_or(u32::MAX);
         Ok(Planned {
             at,
@@ -274,7 +288,8 @@ impl EventsReader {
             cols: self.columns(json, text, event_id)?,
             poison: false,
             late_by: Nanos::ZERO,
-            held: Nanos::ZERO,
+            // As if its sender had held it back so long.
+            held: Nanos(behind.unsigned_abs().saturating_mul(1_000_000)),
             copy_of,
         })
     }
@@ -338,13 +353,17 @@ fn step_into<'a>(value: &'a Json, step: &str) -> Option<&'a Json> {
         _ => None,
     }
 }
-/// Column at which the pointer's last name that can be seen stands, or 1.
+/// Column at which the pointer's last name that can be seen stands, or 1: each name behind the one before it.
 fn column_of(text: &str, pointer: &Pointer) -> usize {
-    let seen = pointer
-        .0
-        .iter()
-        .rev()
-        .find_map(|step| text.find(&format!("\"{step}\"")).or_else(|| text.find(&format!("\\\"{step}\\\""))));
+    let (mut from, mut seen) = (0, None);
+    for step in &pointer.0 {
+        let rest = &text[from..];
+        let found = rest.find(&format!("\"{step}\"")).or_else(|| rest.find(&format!("\\\"{step}\\\"")));
+        if let Some(at) = found {
+            seen = Some(from + at);
+            from += at + step.len();
+        }
+    }
     seen.map_or(1, |at| line_column(text, at).1)
 }
 const fn kind(json: &Json) -> &'static str {
@@ -386,6 +405,10 @@ pub struct Summary {
     pub events: u32,
     /// Their bytes as records.
     pub bytes: u64,
+    /// Events that would not be sent: they stand behind the first that lies beyond the workload's duration.
+    pub beyond: u32,
+    /// The line of that first one.
+    pub beyond_from: Option<u64>,
 }
 /// Reads a whole file as a run would, in bounded memory.
 ///
@@ -396,7 +419,12 @@ pub fn verify(file: &EventsFile) -> Result<Summary, LineError> {
     let mut reader = EventsReader::open(&EventsFile { duration: Nanos(u64::MAX), ..file.clone() })?;
     let mut summary = Summary::default();
     while let Some(event) = reader.next_send()? {
-        summary.events += u32::from(event.at.0 < file.duration.0);
+        if event.at.0 >= file.duration.0 || summary.beyond > 0 {
+            summary.beyond_from.get_or_insert(reader.line);
+            summary.beyond += 1;
+        } else {
+            summary.events += 1;
+        }
         summary.bytes += u64::from(event.bytes);
     }
     Ok(summary)

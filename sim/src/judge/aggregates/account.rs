@@ -2,7 +2,6 @@
 //! event: by which operator it was taken, at which watermark, in which attempt, and in which firings it stands.
 
 use super::{AggregatePlan, Guarantee, Reached, Shape, What};
-use crate::judge::results::Into;
 use crate::judge::{Attempts, Excuse, Made, Took};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,6 +117,30 @@ impl Facts<'_> {
         let anew = self.plan.inexact && self.came_again(took);
         state.or((stands || anew).then_some(Excuse::InexactState))
     }
+    /// In a table a window that a restore has opened anew takes the place of what it had, without an event of before.
+    fn replaced(&self, event: u32, reached: &Reached) -> Option<Excuse> {
+        let plan = self.plan;
+        let of_key = |f: &&Standing<'_>| f.key.is_none_or(|key| key == reached.key);
+        let ends: Vec<i64> = match plan.shape {
+            // How far its session went before is not known: the next that stands is the one that ends where it ended.
+            Shape::Session { gap } => {
+                let next = self.firings.iter().filter(of_key).map(|f| f.end).filter(|end| *end >= reached.time + gap);
+                next.min().into_iter().collect()
+            }
+            shape => shape.ends(reached.time).collect(),
+        };
+        let opened = |t: &Took| {
+            self.firings.iter().filter(of_key).any(|f| {
+                let later = (f.made.at.job, f.made.at.attempt) != t.attempt() && f.made.at.restored > t.at.last;
+                ends.contains(&f.end) && later && !f.events.contains(&event)
+            })
+        };
+        (plan.replaces && of(&self.window, event).iter().any(opened)).then_some(Excuse::Reopened)
+    }
+    /// In a table whose key windows share, another may have taken the place of an event's.
+    fn overwritten(&self, event: u32) -> Option<Excuse> {
+        (self.plan.key_shared && !of(&self.window, event).is_empty()).then_some(Excuse::KeyShared)
+    }
     fn fired_by(&self, event: u32) -> impl Iterator<Item = u16> {
         self.firings.iter().filter(move |f| f.events.contains(&event)).map(|f| f.made.at.job)
     }
@@ -186,13 +209,18 @@ pub fn rule_of(what: What, event: u32, reached: Option<&Reached>, facts: &Facts<
         What::Neither => neither(event, reached, facts, took, refused),
         // One subtask of a filter and the window behind it see the same watermark in the same order.
         What::Both if filter && filtered && took && facts.parallel => Some(Excuse::TwoWatermarks),
-        What::Both => again(facts.taken_again(event) && took && (refused || filtered)).filter(|_| may_repeat(plan)),
+        What::Both => {
+            let copies = (reached.copies > 1 && took && (refused || filtered)).then_some(Excuse::CopiesRead);
+            copies.or(again(facts.taken_again(event) && took && (refused || filtered)).filter(|_| may_repeat(plan)))
+        }
         What::Twice => twice(event, reached.copies, facts),
+        What::Copies => Some(Excuse::CopiesRead),
         What::Partial => {
             let first = plan.shape.ends(reached.time).next().unwrap_or(reached.time) - 1 + plan.lateness;
             let partly = window.iter().any(|t| t.watermark >= first).then_some(Excuse::PartlyLate);
             let dropped = facts.dropped.contains(&event).then_some(Excuse::DroppedCommit);
-            partly.or(dropped).or_else(|| facts.gone(event)).or(facts.loss)
+            let replaced = facts.replaced(event, reached).or_else(|| facts.overwritten(event));
+            partly.or(dropped).or(replaced).or_else(|| facts.gone(event)).or(facts.loss)
         }
         What::Unexpected => {
             // The first of cumulating windows fire with all that was gathered since.
@@ -222,7 +250,7 @@ fn twice(event: u32, copies: u64, facts: &Facts<'_>) -> Option<Excuse> {
         return Some(Excuse::Reopened);
     }
     // The same window, fired by two attempts, or its late events written by two.
-    let most = if plan.lateness > 0 { u64::MAX } else { copies.max(by_end.len() as u64) };
+    let most = if plan.lateness > 0 { u64::MAX } else { copies * (by_end.len() as u64).max(1) };
     let again = facts.written_again(event, most);
     let session = matches!(plan.shape, Shape::Session { .. }) && plan.lateness > 0;
     let fires_again = session.then_some(Excuse::FiresAgain);
@@ -257,15 +285,7 @@ fn neither(event: u32, reached: &Reached, facts: &Facts<'_>, took: bool, refused
             return restored.and(null).or(restored.or(idle).and(behind)).or_else(gone);
         }
     }
-    // In a table the window that a restore has opened anew takes the place of what it had.
-    let opened = |t: &Took| {
-        let ends: Vec<i64> = plan.shape.ends(reached.time).collect();
-        facts.firings.iter().any(|f| {
-            let of_key = f.key.is_none_or(|key| key == reached.key);
-            let later = (f.made.at.job, f.made.at.attempt) != t.attempt() && f.made.at.restored > t.at.last;
-            ends.contains(&f.end) && of_key && later && !f.events.contains(&event)
-        })
-    };
-    let replaced = took && matches!(plan.into, Into::Table(..)) && window.iter().any(opened);
-    replaced.then_some(Excuse::Reopened).or_else(gone).or(facts.over.then_some(Excuse::JobOver))
+    let replaced = took.then(|| facts.replaced(event, reached)).flatten();
+    let replaced = replaced.or_else(|| took.then(|| facts.overwritten(event)).flatten());
+    replaced.or_else(gone).or(facts.over.then_some(Excuse::JobOver))
 }

@@ -37,6 +37,8 @@ fn plan() -> AggregatePlan {
         direct: true,
         plain: true,
         changelog: false,
+        replaces: false,
+        key_shared: false,
         rekeyed: false,
     }
 }
@@ -129,6 +131,40 @@ fn what_a_filter_let_pass_and_a_window_dropped_wants_a_restored_watermark() {
     assert_eq!(found(8, 8, true, false), None, "of several subtasks none is ahead of its own filter");
     assert_eq!(found(8, 8, true, true), Some(Excuse::WatermarkBehind), "but of an idle one");
     assert_eq!(found(8, 8, false, true), None);
+}
+
+#[test]
+fn each_copy_that_the_topic_holds_may_go_its_own_way() {
+    let mut plan = plan();
+    plan.late = late_output(false);
+    let mut facts = facts(&plan);
+    facts.window = [(0, vec![took(point(0, 0, 0), 3), took(point(0, 0, 1), 12)])].into();
+    let rule = |copies, facts: &Facts<'_>| rule_of(What::Both, 0, Some(&Reached { copies, ..AT_FIVE }), facts);
+    assert_eq!(rule(2, &facts), Some(Excuse::CopiesRead));
+    assert_eq!(rule(1, &facts), None, "one event cannot be on time and late");
+    facts.window = at(3);
+    assert_eq!(rule(2, &facts), None, "nothing was late");
+}
+
+#[test]
+fn in_a_table_a_window_that_opens_anew_or_shares_its_key_takes_the_place_of_another() {
+    for what in [What::Neither, What::Partial] {
+        let anew = |replaces: bool, restored: i64| {
+            let plan = AggregatePlan { replaces, ..plan() };
+            let mut facts = facts(&plan);
+            facts.window = [(0, vec![took(point(0, 0, 1), 3)])].into();
+            let made = Made { at: point(1, restored, restored), first: true, nth: 0 };
+            facts.firings = vec![Standing { end: 10, key: Some(1), made, events: &[7] }];
+            rule(what, &facts)
+        };
+        assert_eq!(anew(true, 2), Some(Excuse::Reopened), "{what:?}");
+        assert_eq!((anew(false, 2), anew(true, 1)), (None, None), "{what:?}: in a topic; with the event in its state");
+        let shared = AggregatePlan { key_shared: true, ..plan() };
+        let mut facts = facts(&shared);
+        assert_eq!(rule(what, &facts), None, "{what:?}: no window has taken it");
+        facts.window = at(3);
+        assert_eq!(rule(what, &facts), Some(Excuse::KeyShared), "{what:?}");
+    }
 }
 
 #[test]

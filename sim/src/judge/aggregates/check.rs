@@ -198,10 +198,10 @@ fn sql(plan: &AggregatePlan, raw: u16, windows: u16, late: &[u16], end: &Evidenc
             "SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE `{}`, DESCRIPTOR(ts), INTERVAL '{}' SECOND)) \
              GROUP BY window_start, window_end",
             name(topic),
-            size / 1000
+            seconds(size)
         )
     };
-    let counted = format!("SELECT window_end, SUM(cnt) AS n FROM `{}` GROUP BY window_end", name(windows));
+    let counted = format!("SELECT window_end, SUM(`count`) AS n FROM `{}` GROUP BY window_end", name(windows));
     let accounted = late.iter().map(|l| per_window(*l)).fold(counted, |all, one| format!("{all} UNION ALL {one}"));
     format!(
         "SELECT r.window_end, r.n AS sent, COALESCE(a.n, 0) AS accounted FROM ({}) r LEFT JOIN \
@@ -209,8 +209,15 @@ fn sql(plan: &AggregatePlan, raw: u16, windows: u16, late: &[u16], end: &Evidenc
          WHERE r.n <> COALESCE(a.n, 0) AND r.window_end <= (SELECT MAX(ts) FROM `{}`) - INTERVAL '{}' SECOND",
         per_window(raw),
         name(raw),
-        GRACE_MS / 1000
+        seconds(GRACE_MS)
     )
+}
+/// Seconds as an INTERVAL of SQL has them.
+fn seconds(ms: i64) -> String {
+    match ms % 1_000 {
+        0 => (ms / 1_000).to_string(),
+        rest => format!("{}.{rest:03}", ms / 1_000),
+    }
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ fn history(
         lateness: if plan.changelog { 0 } else { plan.lateness },
         events,
         firings,
-        replaces: matches!(plan.into, Into::Table(..)),
+        replaces: plan.replaces,
         late,
         open,
     }
@@ -418,6 +418,9 @@ fn text(plan: &AggregatePlan, event: u32, what: What, reached: Option<&Reached>,
     let Some(reached) = reached else {
         return format!("{}: event {event} {rule}", plan.name);
     };
+    if plan.window.is_none() {
+        return format!("{}: event {event} of {} is {rule}", plan.name, reached.time);
+    }
     let at = |taken: &Taken| {
         let all = taken.get(&event).map_or(&[][..], Vec::as_slice);
         let watermark = |w: i64| if w == i64::MIN { "none".into() } else { w.to_string() };
@@ -427,10 +430,12 @@ fn text(plan: &AggregatePlan, event: u32, what: What, reached: Option<&Reached>,
     let over = plan.shape.over(reached.time) + plan.lateness;
     let (window, filter) = (at(&facts.window), at(&facts.filters));
     let filter = if filter.is_empty() { filter } else { format!(", the filter at {filter}") };
-    format!(
-        "{}: event {event} of {} is {rule}: its window is over at {over}, the window took it at watermark {window}{filter}",
-        plan.name, reached.time
-    )
+    let took = if window.is_empty() {
+        "no window has taken it".to_owned()
+    } else {
+        format!("the window took it at watermark {window}")
+    };
+    format!("{}: event {event} of {} is {rule}: its window is over at {over}, {took}{filter}", plan.name, reached.time)
 }
 
 #[cfg(test)]

@@ -102,8 +102,10 @@ pub enum What {
     Neither,
     /// It is in a window and in the late output.
     Both,
-    /// It is counted more than once.
+    /// It is counted more often than the topic that the job reads holds it.
     Twice,
+    /// It is counted more than once, and no more often than that topic holds it.
+    Copies,
     /// Of the windows that overlap at its time some that have fired do not hold it.
     Partial,
     /// It should not be where it is.
@@ -119,7 +121,7 @@ impl What {
         match self {
             Self::Neither => ("aggregate", "in-neither"),
             Self::Both => ("aggregate", "in-both"),
-            Self::Twice => ("aggregate", "counted-twice"),
+            Self::Twice | Self::Copies => ("aggregate", "counted-twice"),
             Self::Partial => ("aggregate", "in-some-of-its-windows"),
             Self::Unexpected => ("aggregate", "unexpected"),
             Self::OnTimeLate => ("placement", "on-time-late"),
@@ -173,6 +175,8 @@ pub struct Placed {
     pub findings: Vec<(u32, What)>,
     /// Of those events, the end of the last window that each belongs to.
     pub ends: BTreeMap<u32, i64>,
+    /// Of those events, such as the topic that the job reads holds more than once.
+    pub copied: BTreeSet<u32>,
     /// Windows that do not overlap, by their end.
     pub windows: BTreeMap<i64, WindowPlaced>,
     /// Findings by the rule that accounts for them; [`Placed::UNACCOUNTED`] of the rest.
@@ -256,6 +260,8 @@ pub fn settle(history: &History) -> Placed {
         match (!ends.is_empty(), late > 0) {
             (false, false) if open => placed.pending += 1,
             (false, false) if reached.doubtful => {}
+            // Between windows that lie apart it belongs to none.
+            (false, false) if history.shape.ends(reached.time).next().is_none() => {}
             (false, false) => placed.in_neither += find(true, What::Neither, &mut placed),
             (windows, late) => {
                 placed.in_both += find(windows && late, What::Both, &mut placed);
@@ -281,13 +287,17 @@ pub fn settle(history: &History) -> Placed {
         let of = |held: &(u32, i64)| ends.iter().filter(|other| *other == held).count() as u64;
         let overlapping = history.shape.overlaps();
         let counted = if overlapping { ends.iter().map(of).max().unwrap_or(0) } else { ends.len() as u64 };
-        placed.counted_twice += find(counted.max(late) > reached.copies, What::Twice, &mut placed);
+        let many = counted.max(late);
+        placed.counted_twice += find(many > reached.copies, What::Twice, &mut placed);
+        placed.counted_twice += find(many > 1 && many <= reached.copies, What::Copies, &mut placed);
         if overlapping && !ends.is_empty() && !open {
             let lacks = history.shape.ends(reached.time).any(|end| end <= last && !ends.contains(&(event, end)));
-            placed.partial += find(lacks, What::Partial, &mut placed);
+            placed.partial += find(lacks && !reached.doubtful, What::Partial, &mut placed);
         }
     }
     let of = |event: &u32| history.events.get(*event).map(|r| (*event, history.shape.over(r.time) + 1));
     placed.ends = placed.findings.iter().filter_map(|(event, _)| of(event)).collect();
+    let copied = |event: &u32| history.events.get(*event).is_some_and(|r| r.copies > 1);
+    placed.copied = placed.findings.iter().map(|(event, _)| *event).filter(copied).collect();
     placed
 }

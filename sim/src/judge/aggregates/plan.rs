@@ -179,6 +179,10 @@ pub struct AggregatePlan {
     pub plain: bool,
     /// The rows are a changelog: some take back others.
     pub changelog: bool,
+    /// A row takes the place of another: in a table with a primary key.
+    pub replaces: bool,
+    /// That key does not tell its windows apart.
+    pub key_shared: bool,
     /// The sink gives its records a key of its own, so those of one window may lie in several partitions.
     pub rekeyed: bool,
 }

@@ -121,6 +121,34 @@ fn within_the_lateness_the_last_firing_counts_and_a_partial_one_does_not_replace
 }
 
 #[test]
+fn what_the_topic_holds_twice_may_count_twice_and_is_not_exact() {
+    let mut h = history(TUMBLING, &[1, 2], &[]);
+    h.events.insert(0, Reached { copies: 2, ..*h.events.get(0).unwrap() });
+    fires(&mut h, 10, &[0, 0, 1]);
+    let placed = settle(&h);
+    assert_eq!((found(&placed), placed.counted_twice, placed.exact()), (vec![(0, What::Copies)], 1, false));
+    assert_eq!(placed.copied, BTreeSet::from([0]));
+    fires(&mut h, 10, &[0]);
+    assert_eq!(found(&settle(&h)), [(0, What::Twice)], "more often than it is there");
+}
+
+#[test]
+fn what_belongs_to_no_window_is_in_none() {
+    let mut h = history(Shape::Sliding { size: 5, slide: 7, offset: 0 }, &[1, 6], &[]);
+    fires(&mut h, 5, &[0]);
+    assert_eq!(settle(&h).findings, []);
+}
+
+#[test]
+fn of_a_doubtful_event_no_window_has_to_hold_anything() {
+    let mut h = history(HOP, &[7], &[]);
+    h.events.insert(0, Reached { doubtful: true, ..*h.events.get(0).unwrap() });
+    fires(&mut h, 10, &[0]);
+    fires(&mut h, 15, &[]);
+    assert_eq!(settle(&h).findings, []);
+}
+
+#[test]
 fn an_event_in_the_wrong_window_is_found() {
     let mut h = history(TUMBLING, &[1], &[]);
     fires(&mut h, 20, &[0]);

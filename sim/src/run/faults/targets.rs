@@ -334,6 +334,12 @@ impl Plan {
     pub(super) fn describe(&self, targets: &[Target], processes: &[ProcessId]) -> String {
         let written = targets.iter().map(|t| self.written(*t)).collect::<Vec<_>>().join(", ");
         let names = self.names(processes);
-        if targets.is_empty() || written == names { names } else { format!("{written} ({names})") }
+        if targets.is_empty() || written == names {
+            names
+        } else if names.is_empty() {
+            written
+        } else {
+            format!("{written} ({names})")
+        }
     }
 }

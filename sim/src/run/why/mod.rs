@@ -10,7 +10,7 @@ pub use prove::{Delayed, Trial, Until, prove};
 pub use way::{Leg, Wait};
 
 use super::{Run, evidence};
-use crate::judge::{AggregatePlan, Findings, Journey, Members, OperatorAt, Sent, Taken, What};
+use crate::judge::{AggregatePlan, Findings, Journey, Members, OperatorAt, Placed, Sent, Taken, What};
 use model::base::{Domain, SimTime, Streams};
 use mover::Movers;
 use serde::Serialize;
@@ -64,6 +64,8 @@ pub struct Explained {
     pub groups: BTreeMap<Kind, Group>,
     /// Every one.
     pub all: Vec<Displaced>,
+    /// How many findings no rule accounts for.
+    pub unaccounted: u64,
 }
 
 /// Explains a run that has kept its [`Journey`].
@@ -76,6 +78,7 @@ pub fn explain(run: &Run, journey: &Journey) -> Explained {
     let mut stream = Streams(run.seed).stream(Domain::Schedule, 0, "experiments");
     for plan in judge.results.plans().iter().filter(|plan| plan.window.is_some()) {
         let Some(placed) = results.placed.get(&plan.name).filter(|p| !p.findings.is_empty()) else { continue };
+        explained.unaccounted += placed.by_rule.get(Placed::UNACCOUNTED).copied().unwrap_or(0);
         let way = Way::new(run, plan, journey, &end);
         let judges = Judges::new(plan, journey, &judge.members);
         let mut movers: BTreeMap<OperatorAt, Movers> = BTreeMap::new();
@@ -83,7 +86,11 @@ pub fn explain(run: &Run, journey: &Journey) -> Explained {
             let Some(sent) = end.ledger.get(*event) else { continue };
             let over = placed.ends.get(event).map(|end| end - 1 + plan.lateness);
             let (mut waits, last) = way.of(*event, u64::from(sent.at_ms));
-            let decided = judges.decision(*event, *what, over);
+            let copied = placed.copied.contains(event);
+            if copied {
+                waits = vec![way.of_copies(*event, SimTime(u64::from(sent.at_ms) * 1_000_000))];
+            }
+            let decided = judges.decision(*event, *what, over).filter(|_| !copied);
             if let Some((_, taken)) = decided {
                 way.until_taken(*event, &mut waits, last, taken.at);
             }

@@ -145,6 +145,14 @@ impl<'r> Way<'r> {
         let from = last.map_or(taken, |place| place.readable).min(taken);
         self.push(waits, format!("in {name}, for {reader}"), from, taken, Some(*job));
     }
+    /// Where an event stands that the topic before the job holds more than once: of which copy a finding tells is not known.
+    pub(super) fn of_copies(&self, event: u32, at: SimTime) -> Wait {
+        let leg = self.road(event).and_then(|road| road.legs.last());
+        let (name, writer) = leg.map_or(("", ""), |l| (&l.name, &l.writer));
+        let again = if writer.is_empty() { "its sender" } else { writer };
+        let place = format!("in {name}, which holds it more than once");
+        Wait { place, from_ms: self.ms(at), ms: 0, cause: format!("{again} wrote it again") }
+    }
     /// A wait; two where the job was down at first: the time that it was, and the time until it came to this event.
     fn push(&self, waits: &mut Vec<Wait>, place: String, from: SimTime, to: SimTime, job: Option<u16>) {
         let downtimes = job.map(|job| self.run.seen.judge.jobs.of(job).downtimes).unwrap_or_default();

@@ -26,7 +26,9 @@ impl Resolver<'_> {
             self.say(&at("duration"), "a workload of no duration sends nothing");
         }
         let made = u128::from(w.rate) * u128::from(w.duration.0.0) / 1_000_000_000;
-        if made > u128::from(w.max_events) {
+        // How many events a file has that are sent at their own times, only the file knows.
+        let paced = w.kind == WorkloadKind::EventsFile && w.pace == raw::Pace::EventTime;
+        if made > u128::from(w.max_events) && !paced {
             let message = format!("rate times duration is {made} events, above max-events = {}", w.max_events);
             self.say(&at("duration"), message);
         }
