@@ -223,9 +223,14 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
     let manager = run.stage.job_manager.and_then(|p| run.world.process(p)).and_then(Actor::job_manager);
     let one = |(job, number): (&crate::scenario::data::Job, u16)| {
         let master = manager.and_then(|m| m.job(JobId(number)));
+        let account = run.seen.judge.jobs.of(number);
         let state = match master.map(JobMaster::state) {
             None => "gone",
-            Some(JobState::Created | JobState::Scheduling) => "scheduling",
+            // The state that it was to begin with was not to be had.
+            Some(JobState::Created) if account.ended => "refused",
+            // Not submitted; or forgotten by a JobManager without high availability.
+            Some(JobState::Created) => "unknown",
+            Some(JobState::Scheduling) => "scheduling",
             Some(JobState::Running) => "running",
             Some(JobState::Restarting { .. }) => "restarting",
             Some(JobState::Canceling) => "canceling",
@@ -235,7 +240,6 @@ fn jobs(run: &Run) -> BTreeMap<String, Job> {
         };
         let restarts = master.map_or(0, |m| u64::from(m.restarted));
         let checkpoint = master.and_then(|m| m.completed).map_or(0, |id| id.0.max(0) as u64);
-        let account = run.seen.judge.jobs.of(number);
         let [committed_lag, readable_lag] = evidence::committed_lag(run, job);
         let of = Job {
             state: state.into(),

@@ -466,7 +466,10 @@ impl Drive for Run {
             if self.world.now() == SimTime::ZERO && !self.stage.nodes.values().any(|p| self.world.is_up(*p)) {
                 self.start_nodes(life);
             }
-            self.world.turn(life, &mut self.seen);
+            // Where every node has given up nothing is due any more, and time goes on all the same.
+            if self.world.turn(life, &mut self.seen).is_none() {
+                self.world.idle_until(self.next_look, life);
+            }
             if self.world.now() >= self.next_look {
                 self.next_look = self.world.now() + LOOK;
                 if self.formed() || self.world.now() >= FORMING {

@@ -304,7 +304,8 @@ pub struct WrongResult {
 /// A job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
-    /// What it is at, at the end.
+    /// What it is at, at the end: scheduling, running, restarting, canceling, canceled, failed, finished; refused, where the state
+    /// that it was to begin with was not to be had; unknown to the JobManager; gone with it.
     pub state: String,
     /// How often it was started again.
     pub restarts: u64,

@@ -141,7 +141,7 @@ impl Resolver<'_> {
                 let Some(of) = raw.jobs[..i].iter().position(|j| j.name == r.from) else {
                     let problem =
                         Problem::at(self.place(&path), format!("there is no job `{}` before this one", r.from));
-                    self.problems.push(problem.nearest(&r.from, raw.jobs.iter().map(|j| j.name.as_str())));
+                    self.problems.push(problem.nearest(&r.from, raw.jobs[..i].iter().map(|j| j.name.as_str())));
                     return None;
                 };
                 Some((of, r.state == ResumedState::Savepoint))
@@ -155,7 +155,7 @@ impl Resolver<'_> {
                 let found = raw.jobs[..i].iter().position(|j| j.name == *other);
                 if found.is_none() {
                     let problem = Problem::at(self.place(&path), format!("there is no job `{other}` before this one"));
-                    self.problems.push(problem.nearest(other, raw.jobs.iter().map(|j| j.name.as_str())));
+                    self.problems.push(problem.nearest(other, raw.jobs[..i].iter().map(|j| j.name.as_str())));
                 }
                 found
             });
