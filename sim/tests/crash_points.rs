@@ -199,8 +199,40 @@ fn points() -> Vec<Point> {
 const GUARANTEES: [&str; 3] = ["none", "at-least-once", "exactly-once"];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
+/// Lays what parts of a text say of one job, or one sink, upon each other: a file has each of them once.
+fn laid(list: &mut toml::value::Array) {
+    let mut once: toml::value::Array = Vec::new();
+    for item in list.drain(..) {
+        match once.iter_mut().find(|known| known.get("name") == item.get("name")) {
+            Some(known) => lay(known, item),
+            None => once.push(item),
+        }
+    }
+    *list = once;
+}
+fn lay(below: &mut toml::Value, over: toml::Value) {
+    match (below, over) {
+        (toml::Value::Table(below), toml::Value::Table(over)) => {
+            for (key, value) in over {
+                match below.get_mut(&key) {
+                    Some(known) => lay(known, value),
+                    None => drop(below.insert(key, value)),
+                }
+            }
+        }
+        (toml::Value::Array(below), toml::Value::Array(over)) => {
+            below.extend(over);
+            laid(below);
+        }
+        (below, over) => *below = over,
+    }
+}
+
 fn run(point: &Point, guarantee: &str, seed: u64) -> Outcome {
     let text = [BASE, &point.text].concat().replace("GUARANTEE", guarantee);
+    let mut file: toml::Table = text.parse().expect("TOML");
+    file.get_mut("jobs").and_then(toml::Value::as_array_mut).into_iter().for_each(laid);
+    let text = toml::to_string(&file).expect("TOML");
     let loaded = load_text("crash-point.toml", text.as_bytes(), &[]).unwrap_or_else(|e| panic!("{}: {e}", point.name));
     let mut run = Run::new(&Arc::new(loaded.scenario.clone()), seed).expect("no file");
     Host::Loop.drive(&mut run, seed);

@@ -332,7 +332,7 @@ fn without_replay_what_the_newest_attempt_has_not_seen_is_gone_or_waits_for_what
 
 #[test]
 fn in_a_table_a_window_opened_anew_takes_the_place_of_one_that_had_gone_into_the_checkpoint() {
-    let plan = AggregatePlan { into: Into::Table(0, "t".into()), sliced: false, ..plan() };
+    let plan = AggregatePlan { replaces: true, sliced: false, ..plan() };
     let neither = |over: Standing<'static>| {
         let mut facts = facts(&plan);
         facts.window = [(0, vec![took(point(0, 0, 1), 3)])].into();

@@ -174,13 +174,3 @@ fn sessions_take_late_events_that_touch_them() {
     assert!(placed.exact());
     assert_eq!((placed.late_in_windows, placed.findings.len()), (1, 0));
 }
-
-#[test]
-fn a_row_that_the_source_holds_twice_may_count_twice_and_no_more() {
-    let mut h = history(TUMBLING, &[1], &[]);
-    h.events.get_mut(0).unwrap().copies = 2;
-    fires(&mut h, 10, &[0, 0]);
-    assert!(settle(&h).exact());
-    fires(&mut h, 10, &[0]);
-    assert_eq!(found(&settle(&h)), [(0, What::Twice)]);
-}
