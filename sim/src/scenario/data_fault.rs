@@ -24,36 +24,36 @@ pub enum Target {
     OtherBrokers,
     /// The node with the lowest number that leads no partition of the topic.
     LeadsNoneOf(TopicId),
-    /// The coordinator of a group, by place in [`Scenario::groups`].
+    /// The coordinator of a group, by place in `Scenario::groups`.
     CoordinatorOfGroup(u16),
-    /// The transaction coordinator of an instance of an application, by place in [`Scenario::applications`], or of a
+    /// The transaction coordinator of an instance of an application, by place in `Scenario::applications`, or of a
     /// gatekeeper: these are counted on. Of the first instance if none is named.
     CoordinatorOf(u16, u16),
     /// The transaction coordinator of the id under which a subtask of a job writes into a topic now: job, topic, subtask.
     CoordinatorOfSink(u16, TopicId, u16),
-    /// An application, by place in [`Scenario::applications`]; all instances if none is named.
+    /// An application, by place in `Scenario::applications`; all instances if none is named.
     Application(u16, Option<u16>),
-    /// A reader, by place in [`Scenario::readers`]; all instances if none is named.
+    /// A reader, by place in `Scenario::readers`; all instances if none is named.
     Reader(u16, Option<u16>),
-    /// A gatekeeper, by place in [`Scenario::gatekeepers`]; all instances if none is named.
+    /// A gatekeeper, by place in `Scenario::gatekeepers`; all instances if none is named.
     Gatekeeper(u16, Option<u16>),
     /// A process of the registry; all if none is named.
     Registry(Option<u16>),
-    /// A keyed table's database, by place in [`Scenario::tables`].
+    /// A keyed table's database, by place in `Scenario::tables`.
     Table(u16),
-    /// A ClickHouse server, by place in [`Scenario::clickhouse`].
+    /// A ClickHouse server, by place in `Scenario::clickhouse`.
     ClickHouse(u16),
-    /// An Iceberg table's catalog and object store, by place in [`Scenario::lakes`].
+    /// An Iceberg table's catalog and object store, by place in `Scenario::lakes`.
     Lake(u16),
     /// The JobManager.
     JobManager,
     /// A TaskManager; all if none is named.
     TaskManager(Option<u16>),
-    /// The TaskManager that runs the first subtask of a job's first vertex, by place in [`Scenario::jobs`].
+    /// The TaskManager that runs the first subtask of a job's first vertex, by place in `Scenario::jobs`.
     TaskManagerOf(u16),
     /// Every application, reader and gatekeeper.
     AllClients,
-    /// Every process of a machine, by place in [`Scenario::machines`].
+    /// Every process of a machine, by place in `Scenario::machines`.
     Machine(u16),
 }
 
@@ -201,7 +201,7 @@ pub enum Action<T> {
         /// Of these topics.
         topics: Vec<TopicId>,
     },
-    /// A user acts upon a job, by place in [`Scenario::jobs`].
+    /// A user acts upon a job, by place in `Scenario::jobs`.
     Job {
         /// Which.
         job: u16,
